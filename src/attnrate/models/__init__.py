@@ -1,0 +1,1 @@
+"""The hypothesis spaces: modules that are trained, compiled and measured."""

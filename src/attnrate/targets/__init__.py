@@ -1,0 +1,1 @@
+"""What is to be approximated: Eq. 8 targets, graph targets, linear functionals, their alterations."""
