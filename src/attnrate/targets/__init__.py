@@ -1,1 +1,52 @@
-"""What is to be approximated: Eq. 8 targets, graph targets, linear functionals, their alterations."""
+"""What is to be approximated: targets of Eq. 8, graph tasks, linear functionals, altered ones."""
+
+from attnrate.targets.alter import inverse, mixed, move_to_end, permuted, swap_ends
+from attnrate.targets.couplings import (
+    Coupling,
+    FactoredCoupling,
+    FiniteRankCoupling,
+    FunctionCoupling,
+    SpectralCoupling,
+    spectral_coupling,
+)
+from attnrate.targets.form import AttentionTarget, Target, identity, spectral_target
+from attnrate.targets.graph import (
+    EQ66_INDICES,
+    centre_of_gravity,
+    gravity,
+    nearest_point,
+    selection,
+    selection_example,
+)
+from attnrate.targets.inputs import InputLaw, PositionedInputs, UniformInputs
+from attnrate.targets.linear import LinearTarget, linear_target, uniform_kernel
+
+__all__ = [
+    "EQ66_INDICES",
+    "AttentionTarget",
+    "Coupling",
+    "FactoredCoupling",
+    "FiniteRankCoupling",
+    "FunctionCoupling",
+    "InputLaw",
+    "LinearTarget",
+    "PositionedInputs",
+    "SpectralCoupling",
+    "Target",
+    "UniformInputs",
+    "centre_of_gravity",
+    "gravity",
+    "identity",
+    "inverse",
+    "linear_target",
+    "mixed",
+    "move_to_end",
+    "nearest_point",
+    "permuted",
+    "selection",
+    "selection_example",
+    "spectral_coupling",
+    "spectral_target",
+    "swap_ends",
+    "uniform_kernel",
+]

@@ -1,0 +1,333 @@
+"""How hard a function is for feed-forward networks: C_FF^(beta) of Eq. 13, one family a theorem."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import factorial, log, pi
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+from scipy import optimize
+
+from attnrate.errors import InputError, require_callable, require_whole
+from attnrate.theory.fourier import fourier_moment
+from attnrate.theory.smooth import (
+    Function,
+    checked_interval,
+    evaluate,
+    sup_derivative,
+    sup_derivatives,
+)
+
+__all__ = [
+    "FAMILIES",
+    "Barron",
+    "FeedForwardFamily",
+    "Hoelder",
+    "Interpolant",
+    "KlusowskiBarron",
+    "Sobolev",
+    "family",
+    "fourier_moment",
+    "hoelder_constant",
+]
+
+Norm = Literal["L2", "sup"]
+
+
+@runtime_checkable
+class FeedForwardFamily(Protocol):
+    """Eq. 13: networks with budget m_ff reach g to within complexity(g) / m_ff^beta.
+
+    `norm` is the norm of that error ("L2" is the root mean square over the interval), `statement`
+    the theorem in one sentence with its source, and `certified` whether the number is an upper bound
+    as it stands rather than up to an unknown constant.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def beta(self) -> float: ...  # noqa: D102
+    @property
+    def norm(self) -> Norm: ...  # noqa: D102
+    @property
+    def statement(self) -> str: ...  # noqa: D102
+    @property
+    def certified(self) -> bool: ...  # noqa: D102
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """C_FF^(beta)(g) for a vectorised function g on an interval (a, b)."""
+        ...
+
+    def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
+        """The bound of Eq. 13 on the error with budget m_ff."""
+        ...
+
+
+class _Family:
+    """The rate that follows from a complexity."""
+
+    beta: float
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        raise NotImplementedError
+
+    def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
+        """complexity(g) / m_ff^beta, the right-hand side of Eq. 13."""
+        m_ff = require_whole("m_ff", m_ff, 1)
+        return self.complexity(g, interval) / float(m_ff) ** self.beta
+
+
+@dataclass(frozen=True)
+class Interpolant(_Family):
+    """Piecewise-linear interpolation at m_ff + 1 equispaced nodes: a ReLU network in closed form.
+
+    sup |g - g^| <= (b-a)^2 / 8 * sup|g''| / m_ff^2. The supremum is a certified upper estimate (half
+    a per cent above the truth at most), so the bound is true of the networks that are compiled. It
+    needs g' to be continuous: at a kink g'' does not exist, the second-order bound is false there,
+    and an InputError says where instead of a number.
+    """
+
+    name: ClassVar[str] = "interpolant"
+    beta: ClassVar[float] = 2.0
+    norm: ClassVar[Norm] = "sup"
+    certified: ClassVar[bool] = True
+    statement: ClassVar[str] = (
+        "The piecewise-linear interpolant of g at m+1 equispaced nodes, a ReLU network with m units, "
+        "is within (b-a)^2 sup|g''| / (8 m^2) of g (de Boor, A Practical Guide to Splines, ch. III)."
+    )
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """(b-a)^2 / 8 * sup|g''|."""
+        a, b = checked_interval(interval)
+        return (b - a) ** 2 / 8.0 * sup_derivative(_function(g), 2, (a, b))
+
+
+@dataclass(frozen=True)
+class Barron(_Family):
+    """One hidden layer of m_ff sigmoidal units: |g - g^| <= 2 r C_g / sqrt(m_ff) in L2.
+
+    r is half the interval's length and C_g the first Fourier moment, bounded from above by
+    `fourier_moment`. L2 is with respect to a probability measure, here uniform on the interval.
+    """
+
+    name: ClassVar[str] = "barron"
+    beta: ClassVar[float] = 0.5
+    norm: ClassVar[Norm] = "L2"
+    certified: ClassVar[bool] = True
+    statement: ClassVar[str] = (
+        "m sigmoidal units reach g on a ball of radius r to within 2 r C_g / sqrt(m) in L2, C_g the "
+        "integral of |omega| |g^(omega)| (Barron 1993, IEEE Trans. Inf. Theory 39, Theorem 1)."
+    )
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """2 r * integral |omega| |g^(omega)| d omega."""
+        a, b = checked_interval(interval)
+        return (b - a) * fourier_moment(_function(g), 1, (a, b))
+
+
+@dataclass(frozen=True)
+class KlusowskiBarron(_Family):
+    """One hidden layer of m_ff ReLU units in d dimensions: v_{g,2} sqrt(d + log m) / m^(1/2 + 1/d).
+
+    v_{g,2} is the second Fourier moment with the interval rescaled to [-1, 1]. The theorem has a
+    universal constant that is not printed, and the logarithm. For d = 1 both can be dropped, and the
+    number is a true bound: |g''| <= v_{g,2}, so the interpolant on [-1, 1] has error at most
+    v_{g,2} / (2 m^2) <= v_{g,2} / m^(3/2). For d > 1 `rate` keeps the factor sqrt(d + log m), and the
+    number holds up to the universal constant (`certified` is False).
+    """
+
+    d: int = 1
+    name: ClassVar[str] = "klusowski-barron"
+    norm: ClassVar[Norm] = "sup"
+
+    def __post_init__(self) -> None:
+        require_whole("d", self.d, 1)
+
+    @property
+    def beta(self) -> float:  # type: ignore[override]
+        """1/2 + 1/d."""
+        return 0.5 + 1.0 / self.d
+
+    @property
+    def certified(self) -> bool:
+        """True in one dimension only."""
+        return self.d == 1
+
+    @property
+    def statement(self) -> str:
+        """The theorem and how its factors are treated."""
+        treated = "the constant is 1 and the logarithm drops for d = 1"
+        loose = "up to the universal constant c"
+        return (
+            "m ReLU units reach g on [-1,1]^d to within c v_{g,2} sqrt(d + log m) m^(-1/2-1/d) in the "
+            "sup norm (Klusowski & Barron 2018, IEEE Trans. Inf. Theory 64, Theorem 2); "
+            f"{treated if self.d == 1 else loose}."
+        )
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """v_{g,2} = r^2 * integral |omega|^2 |g^(omega)| d omega, r half the interval's length."""
+        a, b = checked_interval(interval)
+        return ((b - a) / 2.0) ** 2 * fourier_moment(_function(g), 2, (a, b))
+
+    def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
+        """complexity(g) / m_ff^beta, times sqrt(d + log m_ff) for d > 1."""
+        m_ff = require_whole("m_ff", m_ff, 1)
+        factor = 1.0 if self.d == 1 else (self.d + log(m_ff)) ** 0.5
+        return factor * self.complexity(g, interval) / float(m_ff) ** self.beta
+
+
+@dataclass(frozen=True)
+class Sobolev(_Family):
+    """Polynomials of degree < m_ff, as in Eq. 2: C = c * max_{1<=r<=order} |g^(r)|_inf, beta = order.
+
+    With derivatives rescaled to [-1, 1]. Jackson's theorem with Favard's constant reads, for n >= k-1,
+    E_n(g) <= (pi/2)^k |g^(k)| / ((n+1) n ... (n-k+2)). At n = m-1 and k = min(m, order) it gives
+    c = max_{1<=m<=order} (pi/2)^m m^order / m!, valid for every m >= 1: for m >= order the product is
+    at least m^order order! / order^order. The paper leaves c unspecified. The supremum of a high
+    derivative loses digits to rounding, so the order is limited to 6.
+    """
+
+    order: int = 2
+    name: ClassVar[str] = "sobolev"
+    norm: ClassVar[Norm] = "sup"
+    certified: ClassVar[bool] = True
+    statement: ClassVar[str] = (
+        "Polynomials of degree < m reach g on [-1,1] to within (pi/2)^k |g^(k)| / (m (m-1) ... (m-k+1)) "
+        "in the sup norm (Jackson's theorem; Cheney, Introduction to Approximation Theory, ch. 4.6)."
+    )
+
+    def __post_init__(self) -> None:
+        require_whole("order", self.order, 1, 6)
+
+    @property
+    def beta(self) -> float:  # type: ignore[override]
+        """The order of differentiability."""
+        return float(self.order)
+
+    @property
+    def constant(self) -> float:
+        """c = max over 1 <= m <= order of (pi/2)^m m^order / m!."""
+        orders = range(1, self.order + 1)
+        return max((pi / 2) ** m * float(m) ** self.order / factorial(m) for m in orders)
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """c * max_r ((b-a)/2)^r sup|g^(r)|."""
+        a, b = checked_interval(interval)
+        sups = sup_derivatives(_function(g), self.order, (a, b))
+        return self.constant * max(((b - a) / 2.0) ** r * sups[r] for r in range(1, self.order + 1))
+
+
+@dataclass(frozen=True)
+class Hoelder(_Family):
+    """Deep ReLU networks of width m_ff and given depth, for |g(x) - g(y)| <= lambda |x - y|^exponent.
+
+    Shen, Yang & Zhang: width 16 (N+2) and depth 11 L + 18 reach g on [0, 1] to within
+    131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2. At fixed depth beta = 2 * exponent (the logarithm
+    is dropped, being >= 1). With N = floor(m_ff/16) - 2 >= m_ff/64 from m_ff = 48 on, and a constant as
+    the network below, C = (b-a)^exponent lambda max(131 (64/L)^(2 exponent), 47^(2 exponent) 2^-exponent).
+    The theorem needs depth 29 at least: it says nothing about the paper's nets of depth 3. lambda is
+    measured, not certified.
+    """
+
+    exponent: float = 1.0
+    depth: int = 29
+    name: ClassVar[str] = "hoelder"
+    norm: ClassVar[Norm] = "L2"
+    certified: ClassVar[bool] = False
+    statement: ClassVar[str] = (
+        "ReLU networks of width 16(N+2) and depth 11L+18 reach a Hoelder function on [0,1] to within "
+        "131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2 (Shen, Yang & Zhang 2022, J. Math. Pures "
+        "Appl. 157, Theorem 1.1)."
+    )
+
+    def __post_init__(self) -> None:
+        _exponent(self.exponent)
+        require_whole("depth", self.depth, 29)
+
+    @property
+    def beta(self) -> float:  # type: ignore[override]
+        """2 * exponent, at fixed depth."""
+        return 2.0 * self.exponent
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """(b-a)^exponent * lambda * the constant of the class's docstring."""
+        a, b = checked_interval(interval)
+        L = (self.depth - 18) // 11
+        wide = 131.0 * (64.0 / L) ** self.beta
+        narrow = 47.0**self.beta / 2.0**self.exponent
+        size = (b - a) ** self.exponent * hoelder_constant(g, self.exponent, (a, b))
+        return size * max(wide, narrow)
+
+
+def hoelder_constant(g: Function, exponent: float = 1.0, interval: object = (0.0, 1.0)) -> float:
+    """sup |g(x) - g(y)| / |x - y|^exponent, measured: a lower estimate that converges to it.
+
+    The largest quotient over many distances on a fine grid, improved from there. A quotient that
+    keeps growing as the grid is refined has no supremum, and an InputError says where.
+    """
+    exponent = _exponent(exponent)
+    a, b = checked_interval(interval)
+    g = _function(g)
+    (coarse, *_), (fine, x, y) = (_largest_quotient(g, exponent, (a, b), n) for n in (2048, 16384))
+    if fine > 1.5 * coarse + 1e-12:
+        raise InputError(
+            f"g is not Hölder continuous with exponent {exponent} near u = {x:.6g}",
+            fine,
+            "Choose a smaller exponent.",
+        )
+
+    def negative(ends: Float[np.ndarray, " two"]) -> float:
+        low, high = np.clip(np.sort(ends), a, b)
+        if high - low < 1e-7 * (b - a):
+            return 0.0
+        values = evaluate(g, np.array([low, high]))
+        return -float(abs(values[1] - values[0]) / (high - low) ** exponent)
+
+    start = np.array([x, y])
+    found = optimize.minimize(negative, start, method="Nelder-Mead", options={"xatol": 1e-9})
+    return max(fine, -float(found.fun))
+
+
+def _largest_quotient(
+    g: Function, exponent: float, interval: tuple[float, float], n: int
+) -> tuple[float, float, float]:
+    a, b = interval
+    u = np.linspace(a, b, n + 1)
+    values = evaluate(g, u)
+    best = (0.0, a, b)
+    for lag in np.unique(np.geomspace(1, n, 160).astype(int)):
+        steps = np.abs(values[lag:] - values[:-lag])
+        i = int(np.argmax(steps))
+        quotient = float(steps[i] / (u[i + lag] - u[i]) ** exponent)
+        if quotient > best[0]:
+            best = (quotient, float(u[i]), float(u[i + lag]))
+    return best
+
+
+def _exponent(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value <= 1.0:
+        raise InputError("exponent must lie in (0, 1]", value, "Pass exponent=1.0.")
+    return float(value)
+
+
+def _function(g: object) -> Function:
+    return require_callable("g", g)
+
+
+FAMILIES: Mapping[str, FeedForwardFamily] = {
+    each.name: each for each in (Interpolant(), Barron(), KlusowskiBarron(), Sobolev(), Hoelder())
+}
+"""The families by name, each with its default settings."""
+
+
+def family(name_or_instance: object) -> FeedForwardFamily:
+    """The family of that name, or the instance itself."""
+    if isinstance(name_or_instance, str) and name_or_instance in FAMILIES:
+        return FAMILIES[name_or_instance]
+    if isinstance(name_or_instance, FeedForwardFamily) and not isinstance(name_or_instance, type):
+        return name_or_instance
+    listed = ", ".join(map(repr, FAMILIES))
+    raise InputError(
+        "the feed-forward family is not known", name_or_instance, f"Choose one of {listed}."
+    )

@@ -1,0 +1,252 @@
+"""Piecewise Legendre grids: where functions are sampled, integrated, resolved and evaluated.
+
+An axis is cut into panels with `order` Gauss-Legendre nodes each; a grid is the tensor product of
+axes. On one panel the nodal values of a polynomial and its Legendre coefficients are related by an
+orthogonal matrix, so that a panel is *resolved* when its last coefficients are small, and an
+unresolved panel is bisected. Kinks at fixed places are met by panels that shrink towards them.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attnrate.errors import InputError
+
+Array = np.ndarray
+#: A panel this much narrower than its axis is taken as it is: bisecting it further is rounding.
+NARROWEST = 2.0**-46
+#: An axis gets this many nodes a panel before its panels are bisected.
+FULL_ORDER = 32
+
+
+@dataclass(frozen=True, eq=False)
+class PanelRule:
+    """Gauss-Legendre nodes on [-1, 1] with the matrix from weighted values to coefficients."""
+
+    nodes: Float[Array, " order"]
+    weights: Float[Array, " order"]
+    #: transform[i, j] = sqrt(weight_i) P_j(node_i), P_j orthonormal: an orthogonal matrix
+    transform: Float[Array, "order order"]
+    #: from plain nodal values to the coefficients of orthonormal polynomials
+    analysis: Float[Array, "order order"]
+
+
+@lru_cache(maxsize=16)
+def panel_rule(order: int) -> PanelRule:
+    """The rule with `order` nodes, computed once."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    transform = np.sqrt(weights)[:, None] * orthonormal_legendre(nodes, order)
+    return PanelRule(nodes, weights, transform, transform.T * np.sqrt(weights))
+
+
+def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, "*shape order"]:
+    """P_0 … P_{order-1} at t in [-1, 1], orthonormal in L²(-1, 1), by the three-term recurrence."""
+    values = np.empty((*t.shape, order))
+    values[..., 0] = np.sqrt(0.5)
+    if order > 1:
+        values[..., 1] = np.sqrt(1.5) * t
+    for j in range(1, order - 1):
+        # (j+1) p_{j+1} = (2j+1) t p_j - j p_{j-1}, rescaled to unit norm
+        up = np.sqrt((2 * j + 1) * (2 * j + 3)) / (j + 1)
+        down = j / (j + 1) * np.sqrt((2 * j + 3) / (2 * j - 1))
+        values[..., j + 1] = up * t * values[..., j] - down * values[..., j - 1]
+    return values
+
+
+def decay_estimate(last_four: Float[Array, "*shape four"]) -> Float[Array, "*shape"]:
+    """What follows four coefficients' sizes, from the decay of their two pairs."""
+    before = np.hypot(last_four[..., 0], last_four[..., 1])
+    after = np.hypot(last_four[..., 2], last_four[..., 3])
+    ratio = np.divide(after, before, out=np.ones_like(after), where=before > after)
+    return np.asarray(after * ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One coordinate: panels [left_k, right_k], sorted and disjoint, `order` nodes in each."""
+
+    left: Float[Array, " panels"]
+    right: Float[Array, " panels"]
+    order: int
+
+    @cached_property
+    def nodes(self) -> Float[Array, " nodes"]:
+        """All Gauss-Legendre nodes, panel after panel."""
+        rule = panel_rule(self.order)
+        centre, half = (self.left + self.right) / 2, (self.right - self.left) / 2
+        return (centre[:, None] + half[:, None] * rule.nodes).ravel()
+
+    @cached_property
+    def weights(self) -> Float[Array, " nodes"]:
+        """The weights of `nodes`: they integrate with respect to length."""
+        half = (self.right - self.left) / 2
+        return (half[:, None] * panel_rule(self.order).weights).ravel()
+
+    @property
+    def panels(self) -> int:
+        """How many panels there are."""
+        return len(self.left)
+
+    @property
+    def length(self) -> float:
+        """The measure of the axis."""
+        return float(np.sum(self.right - self.left))
+
+    def refined(self, chosen: Bool[Array, " panels"]) -> tuple["Axis", Int[Array, " new_nodes"]]:
+        """Raise the order, or bisect the chosen panels; each new node's old index, -1 if none."""
+        if not chosen.any():
+            return self, np.arange(len(self.nodes))
+        if self.order < FULL_ORDER:
+            raised = Axis(self.left, self.right, FULL_ORDER)
+            return raised, np.full(len(raised.nodes), -1)
+        left, right, kept = [], [], []
+        fresh = np.full(self.order, -1)
+        for k in range(self.panels):
+            if chosen[k]:
+                middle = (self.left[k] + self.right[k]) / 2
+                left += [self.left[k], middle]
+                right += [middle, self.right[k]]
+                kept += [fresh, fresh]
+            else:
+                left.append(self.left[k])
+                right.append(self.right[k])
+                kept.append(np.arange(k * self.order, (k + 1) * self.order))
+        return Axis(np.array(left), np.array(right), self.order), np.concatenate(kept)
+
+    def wide(self) -> Bool[Array, " panels"]:
+        """Which panels can still be bisected."""
+        return (self.right - self.left) > NARROWEST * (self.right[-1] - self.left[0])
+
+    def locate(
+        self, t: Float[Array, " points"]
+    ) -> tuple[Int[Array, " points"], Float[Array, " points"]]:
+        """For each point its panel and its coordinate in [-1, 1] there."""
+        panel = np.clip(np.searchsorted(self.left, t, side="right") - 1, 0, self.panels - 1)
+        slack = 1e-12 * (self.right[-1] - self.left[0])
+        outside = ~((t >= self.left[panel] - slack) & (t <= self.right[panel] + slack))
+        if np.any(outside):
+            raise InputError(
+                "a point lies outside the domain of the decomposition",
+                float(t[np.argmax(outside)]),
+                f"The domain spans {self.left[0]:g} to {self.right[-1]:g}.",
+            )
+        width = self.right[panel] - self.left[panel]
+        local = (2 * t - self.left[panel] - self.right[panel]) / width
+        return panel, np.clip(local, -1.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The tensor product of axes; nodes in row-major order, with their weights."""
+
+    axes: tuple[Axis, ...]
+
+    @cached_property
+    def nodes(self) -> Float[Array, "nodes d"]:
+        """All nodes, a row each."""
+        mesh = np.meshgrid(*(axis.nodes for axis in self.axes), indexing="ij")
+        return np.stack([m.ravel() for m in mesh], axis=-1)
+
+    @cached_property
+    def weights(self) -> Float[Array, " nodes"]:
+        """Product weights."""
+        total = np.ones(1)
+        for axis in self.axes:
+            total = np.multiply.outer(total, axis.weights).ravel()
+        return total
+
+    @property
+    def volume(self) -> float:
+        """The measure of the domain."""
+        return float(np.prod([axis.length for axis in self.axes]))
+
+    def finer(self) -> "Grid":
+        """Every axis with a higher order or, at full order, with every panel cut in two."""
+        return Grid(tuple(axis.refined(np.ones(axis.panels, bool))[0] for axis in self.axes))
+
+    def _by_panel(self, values: Float[Array, "nodes k"]) -> Float[Array, "..."]:
+        shape = [n for axis in self.axes for n in (axis.panels, axis.order)]
+        return values.reshape(*shape, values.shape[1])
+
+    def unresolved(
+        self, values: Float[Array, "nodes k"]
+    ) -> tuple[Float[Array, " panels"], ...]:
+        """For each axis and panel: an estimate of the L² norm, over all columns, of what is missed.
+
+        From the last two coefficients and the two before them (two, because an even or odd function
+        has every other coefficient zero): what follows them continues the same geometric decay.
+        """
+        norms = []
+        for i, axis in enumerate(self.axes):
+            moved = np.moveaxis(self._by_panel(values), (2 * i, 2 * i + 1), (0, 1))
+            flat = moved.reshape(axis.panels, axis.order, -1)
+            others = np.ones(1)
+            for j, other in enumerate(self.axes):
+                if j != i:
+                    others = np.multiply.outer(others, other.weights).ravel()
+            weight = np.repeat(others, values.shape[1])
+            half = (axis.right - axis.left) / 2
+            squares = np.matmul(panel_rule(axis.order).analysis[-4:], flat) ** 2 @ weight
+            norms.append(decay_estimate(np.sqrt(half[:, None] * squares)))
+        return tuple(norms)
+
+    def refined(
+        self, values: Float[Array, "nodes k"], tolerance: float
+    ) -> tuple["Grid", Int[Array, " new_nodes"]] | None:
+        """Refine where it is unresolved; None when all is resolved (or too narrow to cut)."""
+        chosen = [
+            (norm > tolerance) & axis.wide()
+            for axis, norm in zip(self.axes, self.unresolved(values), strict=True)
+        ]
+        if not any(c.any() for c in chosen):
+            return None
+        parts = [axis.refined(c) for axis, c in zip(self.axes, chosen, strict=True)]
+        kept = np.zeros(1, dtype=int)
+        for old, (_, index) in zip(self.axes, parts, strict=True):
+            known = (kept[:, None] >= 0) & (index[None, :] >= 0)
+            joint = kept[:, None] * len(old.nodes) + index[None, :]
+            kept = np.where(known, joint, -1).ravel()
+        return Grid(tuple(axis for axis, _ in parts)), kept
+
+    def interpolate(
+        self, values: Float[Array, "nodes k"], points: Float[Array, "points d"]
+    ) -> Float[Array, "points k"]:
+        """The piecewise polynomial through `values`, at any points of the domain."""
+        coefficients = self._by_panel(values)
+        for i, axis in enumerate(self.axes):
+            analysis = panel_rule(axis.order).analysis
+            coefficients = np.moveaxis(
+                np.tensordot(analysis, coefficients, axes=(1, 2 * i + 1)), 0, 2 * i + 1
+            )
+        located = [axis.locate(points[:, i]) for i, axis in enumerate(self.axes)]
+        result = np.empty((len(points), values.shape[1]))
+        shape = [axis.panels for axis in self.axes]
+        cell = np.ravel_multi_index([panel for panel, _ in located], shape)
+        order = np.argsort(cell, kind="stable")
+        starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
+        for run in np.split(order, starts[1:]) if len(points) else []:
+            where = np.unravel_index(cell[run[0]], shape)
+            index = tuple(n for w in where for n in (w, slice(None)))
+            block = coefficients[index]
+            basis = np.ones((len(run), 1))
+            for axis, (_, local) in zip(self.axes, located, strict=True):
+                own = orthonormal_legendre(local[run], axis.order)
+                basis = (basis[:, :, None] * own[:, None, :]).reshape(len(run), -1)
+            result[run] = basis @ block.reshape(basis.shape[1], -1)
+        return result
+
+
+def product_grid(
+    axes: tuple[tuple[tuple[float, float], ...], ...], order: int, pieces: int
+) -> Grid:
+    """A grid over the product of unions of intervals, each interval cut into `pieces` panels."""
+    built = []
+    for intervals in axes:
+        edges = [np.linspace(a, b, pieces + 1) for a, b in intervals]
+        left = np.concatenate([e[:-1] for e in edges])
+        right = np.concatenate([e[1:] for e in edges])
+        built.append(Axis(left, right, order))
+    return Grid(tuple(built))
+
