@@ -1,4 +1,4 @@
-"""What attnrate raises and warns: one error for a wrong request, one warning for doubt in a result."""
+"""What attnrate raises and warns: an error for a wrong request, a warning for a doubtful result."""
 
 from collections.abc import Callable
 

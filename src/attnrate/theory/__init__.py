@@ -1,1 +1,1 @@
-"""What can be said without training: POD, decay, complexity measures, bounds, compiled Transformers."""
+"""What can be said without training: POD, decay, complexity, bounds, compiled Transformers."""

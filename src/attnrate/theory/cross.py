@@ -45,7 +45,8 @@ class Cross:
         if self.rank == 0:
             return np.zeros((len(u), 0))
         columns = rho.outer(u, self.v)
-        return solve_triangular(self.upper, columns.T, trans="T", check_finite=False).T
+        solved = solve_triangular(self.upper, columns.T, trans="T", check_finite=False)
+        return np.asarray(solved).T
 
     def right(self, rho: Evaluator, v: Float[Array, "n e"]) -> Float[Array, "n rank"]:
         """The row functions at v, eliminated: (lower⁻¹ rho(u_I, v))ᵀ."""
@@ -77,7 +78,7 @@ def find_cross(
 
     def column(j: int) -> Float[Array, " m"]:
         k = len(chosen_rows)
-        return rho.outer(u, v[j : j + 1])[:, 0] - left[:, :k] @ right[:k, j]
+        return np.asarray(rho.outer(u, v[j : j + 1])[:, 0] - left[:, :k] @ right[:k, j])
 
     def row(i: int) -> Float[Array, " n"]:
         k = len(chosen_rows)
@@ -145,13 +146,13 @@ def holds(
 
 
 def kinked(cross: Cross, rho: Evaluator, grid: Grid) -> bool:
-    """Whether slices of rho are rough at a place or two each and smooth elsewhere (one axis)."""
+    """Whether slices of rho are rough at a place or two at most (one axis)."""
     slices = rho.outer(grid.nodes, cross.v[:16])
     counts = []
     for column in slices.T:
         rough = grid.unresolved(column[:, None])[0] > 1e-10 * np.sqrt(grid.weights @ column**2)
         counts.append(int(rough.sum()))
-    return 1 <= float(np.median(counts)) <= 2
+    return 1 <= max(counts) <= 2
 
 
 def resolve(
@@ -167,7 +168,11 @@ def resolve(
     """
     if isinstance(grid, Samples) or values.shape[1] == 0:
         return grid, values, 0.0
-    while (step := grid.refined(values * sizes, tolerance)) is not None:
+    while True:
+        missing = _missing(grid, slices, values, sizes)
+        step = grid.refined(missing, tolerance)
+        if step is None:
+            break
         finer, kept = step
         if len(kept) > _MOST_NODES or len(kept) * values.shape[1] > _MOST_ENTRIES:
             break
@@ -176,8 +181,17 @@ def resolve(
         new[kept >= 0] = values[kept[kept >= 0]]
         new[kept < 0] = slices(grid.nodes[kept < 0])
         values = new
-    left_over = [float(np.sum(norm**2)) for norm in grid.unresolved(values * sizes)]
-    return grid, values, float(np.sqrt(sum(left_over)))
+    return grid, values, float(np.sqrt(sum(np.sum(norm**2) for norm in missing)))
+
+
+def _missing(
+    grid: Grid, slices: "SliceFunction", values: Array, sizes: Array
+) -> tuple[Float[Array, " panels"], ...]:
+    missing = grid.unresolved(values * sizes)
+    if len(grid.axes) > 1:
+        return missing
+    at_edges = slices(grid.axes[0].edges[:, None])
+    return (np.hypot(missing[0], grid.hidden(values * sizes, at_edges * sizes)),)
 
 
 class SliceFunction:
@@ -188,4 +202,5 @@ class SliceFunction:
         self._rho = rho
 
     def __call__(self, points: Float[Array, "m d"]) -> Float[Array, "m rank"]:
+        """The slices at `points`."""
         return self._function(self._rho, points)

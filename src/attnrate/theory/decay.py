@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from attnrate.errors import InputError
 from attnrate.theory import decay_curves as curves
+from attnrate.theory.decay_floor import EPS, FLOOR_CEILING, gap_rank, numerical_floor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,11 +27,6 @@ Vector = Float[np.ndarray, " k"]
 LEAST_VALUES = 8
 """Fewer values than this carry no evidence for a law."""
 
-FLOOR_CEILING = 1e-6
-"""A plateau above this share of sigma_1 is a property of the spectrum, not of the arithmetic."""
-
-_EPS = float(np.finfo(np.float64).eps)
-
 
 @dataclass(frozen=True)
 class DecayFit:
@@ -38,10 +34,10 @@ class DecayFit:
 
     `alpha` (power: sigma_k ~ (k + shift)^-alpha), `rate` (exponential: sigma_k ~ e^{-rate k}) or
     `rank` (finite rank) is set, the others are None. `interval` holds (lo, hi) for alpha or rate at
-    confidence `level`. `used` is the first and last k that entered the fit, `floor` the largest
-    value that was taken for rounding, `scores` the criterion of each law (smaller is better; "none"
-    is the best rival that is no law), `reason` why this law. `C1` is `envelope(alpha)` for a power
-    law, else None.
+    confidence `level`. `used` is the first and last k that entered the fit, `clear` how many values
+    stand clear of the numerical floor, `floor` the largest value that was taken for rounding.
+    `scores` is the criterion of each law (smaller is better; "none" is the best rival that is no
+    law), `reason` says why this law. `C1` is `envelope(alpha)` for a power law, else None.
     """
 
     law: Law
@@ -53,24 +49,22 @@ class DecayFit:
     level: float
     C1: float | None
     used: tuple[int, int] | None
+    clear: int
     floor: float | None
     scores: dict[str, float]
     reason: str
     sigma: Vector = field(repr=False, compare=False)
 
-    def envelope(self, alpha: float) -> float:
-        """Eq. 12 for one spectrum: the least c with sigma_k <= c k^-alpha, i.e. sup sigma_k k^alpha.
+    def envelope(self, alpha: float | int) -> float:
+        """Eq. 12 for one spectrum: the least c with sigma_k <= c k^-alpha for every k >= 1.
 
-        The paper prints s >= 0 and means s >= 1. The supremum runs over every value given that is
-        above the floor, also those at the ends that did not enter the fit: an envelope has to hold
-        there too. Beyond the last value it holds as far as the law does.
+        It is sup_k sigma_k k^alpha. The paper prints s >= 0 and means s >= 1. The supremum runs
+        over every value clear of the floor, also those at the ends that did not enter the fit: an
+        envelope has to hold there too. Beyond the last value it holds as far as the law does.
         """
         if not np.isfinite(alpha):
             raise InputError("alpha must be a finite number", alpha, "Pass e.g. alpha=1.0.")
-        kept = self.sigma if self.floor is None else self.sigma[self.sigma > self.floor]
-        if kept.size == 0 or kept[0] == 0.0:
-            return 0.0
-        return float(np.exp(np.max(np.log(kept[kept > 0]) + alpha * np.log(_index(kept)))))
+        return _envelope(self.sigma[: self.clear], alpha)
 
     def predict(self, k: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The fitted law at ranks k; an InputError where there is no law to evaluate."""
@@ -86,7 +80,7 @@ class DecayFit:
         return np.asarray(np.exp(np.mean(y - decay) + at), dtype=np.float64)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a value: k, sigma, the fitted law (NaN where there is none), whether it was used."""
+        """One row a value: k, sigma, the fitted law (NaN where there is none), and `used`."""
         import pandas as pd
 
         k = np.arange(1, self.sigma.size + 1)
@@ -98,7 +92,7 @@ class DecayFit:
         )
 
     def plot(self) -> "Figure":
-        """The spectrum and its law on logarithmic axes, as a figure of its own (no pyplot state)."""
+        """The spectrum and its law on logarithmic axes, as a figure without pyplot state."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(5.5, 4.0), layout="constrained")
@@ -141,26 +135,31 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
     1/((k - 1/2) pi)^2 or pairs of equal values, keep their exponent. Up to a sixteenth of the first
     values and half of the last ones are left out when a law holds only without them (sorting noisy
     values bends the end of a spectrum); `used` says which were kept.
+
+    The interval is for the exponent over that range. Over sorted spectra with multiplicative noise
+    of 2 to 10 per cent, intervals at 95 % were measured to cover the truth in 91 to 99 % of cases
+    for 100 values and in 82 to 98 % for 30; with 30 % noise they cover less, and a law is more
+    often not recognised at all.
     """
     values = _checked(sigma, level)
-    floor, count = _floor(values)
-    rank = _gap_rank(values, floor)
+    floor, count = numerical_floor(values)
+    rank = gap_rank(values)
     if rank is not None:
         scores = _rank_scores(values, rank)
         if scores["finite rank"] <= min(scores.values()):
             after = float(values[rank])
             drop = "to zero" if after == 0 else f"to {after / values[0]:.1e} of the first"
             reason = f"finite rank: after {rank} values the spectrum drops {drop}, as no law does."
-            return _result(values, level, floor, scores, reason, used=(1, rank), rank=rank)
+            return _result(values, level, floor, rank, scores, reason, used=(1, rank), rank=rank)
     if count < LEAST_VALUES:
         reason = (
             "no law: every value is zero."
             if values[0] == 0.0
             else f"no law: {count} values above the numerical floor, {LEAST_VALUES} are needed."
         )
-        return _result(values, level, floor, {}, reason)
+        return _result(values, level, floor, count, {}, reason)
     y = np.log(values[:count])
-    first: dict[str, float] | None = None
+    first: dict[str, float] = {}
     for lo, hi in _windows(count):
         k = np.arange(lo, hi + 1, dtype=np.float64)
         laws = curves.laws(k, y[lo - 1 : hi])
@@ -168,7 +167,11 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
         first = first or scores
         name = min(laws, key=scores.__getitem__)
         law = laws[name]
-        if scores[name] > scores["none"] + curves.STRONG_EVIDENCE or law.slope <= 0:
+        if (
+            scores[name] > scores["none"] + curves.STRONG_EVIDENCE
+            or law.slope <= 0.0
+            or y[0] - y[-1] <= curves.NOISE
+        ):
             continue
         if not _continues(law, name, y[lo - 1 :], lo):
             continue
@@ -179,20 +182,26 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
             f"{scores['none']:.1f} (best curve that is no law)."
         )
         return _result(
-            values, level, floor, scores, reason, used=(lo, hi), curve=(name, law, interval)
+            values, level, floor, count, scores, reason, (lo, hi), curve=(name, law, interval)
         )
-    best = min(v for key, v in (first or {}).items() if key != "none")
-    reason = (
+    return _result(values, level, floor, count, first, _why_none(first, y), used=(1, count))
+
+
+def _why_none(scores: dict[str, float], y: Vector) -> str:
+    if y[0] - y[-1] <= curves.NOISE:
+        return "no law: the spectrum does not decay."
+    best = min(scores["power"], scores["exponential"])
+    return (
         f"no power law and no exponential: log sigma is curved either way (BIC {best:.1f} for the "
-        f"better law, {(first or {})['none']:.1f} for a curve that is none)."
+        f"better law, {scores['none']:.1f} for a curve that is none)."
     )
-    return _result(values, level, floor, first or {}, reason, used=(1, count))
 
 
 def _result(
     values: Vector,
     level: float,
     floor: float | None,
+    clear: int,
     scores: dict[str, float],
     reason: str,
     used: tuple[int, int] | None = None,
@@ -202,17 +211,37 @@ def _result(
     law: Law = "none" if rank is None else "finite rank"
     alpha = rate = interval = C1 = None
     shift = 0.0
-    kept = values if floor is None else values[values > floor]
     if curve is not None:
         name, fitted, interval = curve
         if name == "power":
             law, alpha, shift = "power", fitted.slope, fitted.shift
-            C1 = float(np.max(kept * _index(kept) ** alpha))
+            C1 = _envelope(values[:clear], alpha)
         else:
             law, rate = "exponential", fitted.slope
     return DecayFit(
-        law, alpha, rate, rank, shift, interval, level, C1, used, floor, scores, reason, values
+        law,
+        alpha,
+        rate,
+        rank,
+        shift,
+        interval,
+        level,
+        C1,
+        used,
+        clear,
+        floor,
+        scores,
+        reason,
+        values,
     )
+
+
+def _envelope(values: Vector, alpha: float | int) -> float:
+    """sup_k sigma_k k^alpha, in logarithms because k^alpha may overflow."""
+    positive = values[values > 0.0]
+    if positive.size == 0:
+        return 0.0
+    return float(np.exp(np.max(np.log(positive) + alpha * np.log(_index(positive)))))
 
 
 def _checked(sigma: object, level: float) -> Vector:
@@ -220,7 +249,8 @@ def _checked(sigma: object, level: float) -> Vector:
     if not isinstance(level, int | float) or not 0.0 < level < 1.0:
         raise InputError("level must lie strictly between 0 and 1", level, "Pass level=0.95.")
     try:
-        values = np.array(sigma, dtype=np.float64)
+        given = np.asarray(sigma)
+        values = given.astype(np.float64, casting="safe" if given.dtype.kind == "c" else "unsafe")
     except (TypeError, ValueError):
         raise InputError("sigma must be a vector of real numbers", sigma) from None
     if values.ndim != 1:
@@ -235,7 +265,7 @@ def _checked(sigma: object, level: float) -> Vector:
             i = int(np.argmax(wrong))
             raise InputError(f"sigma[{i}] is {what}", float(values[i]), "Singular values are >= 0.")
     # Values that agree to rounding of the largest one may come in either order.
-    rises = np.diff(values) > 8.0 * _EPS * values.max()
+    rises = np.diff(values) > 8.0 * EPS * values.max()
     if rises.any():
         i = int(np.argmax(rises)) + 1
         raise InputError(
@@ -248,56 +278,6 @@ def _checked(sigma: object, level: float) -> Vector:
 
 def _index(values: Vector) -> Vector:
     return np.arange(1, values.size + 1, dtype=np.float64)
-
-
-def _floor(values: Vector) -> tuple[float | None, int]:
-    """The numerical floor and how many values stand clear of it.
-
-    Rounding level is a floor always. Above it a plateau is one when it lies below FLOOR_CEILING and
-    the spectrum, falling before it, goes on at less than a third of that steepness. Values within
-    ten times the plateau are contaminated by it and are left out too.
-    """
-    hard = 16.0 * _EPS * values[0]
-    count = int(np.sum(values > hard))
-    floor = float(values[count]) if count < values.size else None
-    y = np.log(np.maximum(values, np.finfo(np.float64).tiny))
-    low = int(np.sum(values > FLOOR_CEILING * values[0]))
-    run = 0
-    for p in range(max(low, 4), count):
-        # The bend itself is rounded, so the two slopes are taken a little away from it.
-        width, skip = max(3, p // 4), max(1, p // 5)
-        back, near = max(0, p - skip - width), p - skip
-        ahead = min(values.size - 1, p + width)
-        if ahead - p < max(3, width // 2):
-            break
-        before, after = (y[back] - y[near]) / (near - back), (y[p] - y[ahead]) / (ahead - p)
-        run = run + 1 if before > 3.0 * after and y[back] - y[near] > 0.3 else 0
-        # A stair of equal values looks flat too, but not for long.
-        if run > 1 + p // 10:
-            level = float(values[p + 1 - run])
-            return level, int(np.sum(values > 10.0 * level))
-    return floor, count
-
-
-def _gap_rank(values: Vector, floor: float | None) -> int | None:
-    """r when sigma_r falls to the floor within one step that the steps before it do not announce.
-
-    The step must be a factor of a thousand, and either four times any step before (in logarithms)
-    or be followed by a plateau. Values below rounding level count as that level.
-    """
-    if values[0] == 0.0 or values.size < 2:
-        return None
-    y = np.log(np.maximum(values, _EPS * values[0]))
-    steps = y[:-1] - y[1:]
-    for r in range(1, values.size):
-        if values[r] > FLOOR_CEILING * values[0] or steps[r - 1] < np.log(1e3):
-            continue
-        sudden = r == 1 or steps[r - 1] > 4.0 * steps[: r - 1].max()
-        rest = steps[r : r + max(4, r)]
-        flat = rest.size >= 2 and rest.max() < 0.2 * steps[r - 1]
-        if sudden or flat:
-            return r
-    return None
 
 
 def _scores(laws: dict[str, curves.Curve], rivals: list[curves.Curve]) -> dict[str, float]:
@@ -314,7 +294,7 @@ def _scores(laws: dict[str, curves.Curve], rivals: list[curves.Curve]) -> dict[s
 
 def _rank_scores(values: Vector, rank: int) -> dict[str, float]:
     """BIC over all values, floored where they drop: each smooth law against `rank` free values."""
-    y = np.log(np.maximum(values, max(float(values[rank]), _EPS * values[0])))
+    y = np.log(np.maximum(values, max(float(values[rank]), EPS * values[0])))
     scores = {"finite rank": curves.bic(curves.Curve(np.zeros_like(y), rank + 1), 1.0)}
     if y.size >= LEAST_VALUES:
         laws = curves.laws(_index(y), y)

@@ -6,6 +6,7 @@ empirical probability measure, weight 1/N each, the estimate that Braun (2005) j
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 from numbers import Real
 from typing import TypeAlias
@@ -132,7 +133,7 @@ def union(*intervals: object) -> Region:
     if not intervals:
         raise InputError("a union needs at least one interval", intervals, "union((0, 1), (2, 3))")
     checked = sorted(_interval(f"interval {i} of the union", p) for i, p in enumerate(intervals))
-    for one, two in zip(checked, checked[1:], strict=False):
+    for one, two in pairwise(checked):
         if two[0] <= one[1]:
             raise InputError(
                 "the intervals of a union must be disjoint", (one, two), "Leave a gap between them."

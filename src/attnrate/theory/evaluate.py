@@ -32,9 +32,7 @@ class Evaluator:
         self._plain = (numbers_only(u), numbers_only(v))
         self.count = 0
 
-    def outer(
-        self, u: Float[Array, "m d"], v: Float[Array, "n e"]
-    ) -> Float[Array, "m n"]:
+    def outer(self, u: Float[Array, "m d"], v: Float[Array, "n e"]) -> Float[Array, "m n"]:
         """rho(u_i, v_j) for all pairs."""
         rows = max(1, _BLOCK // max(1, len(v)))
         if len(u) > rows:
@@ -109,6 +107,4 @@ def _as_numpy_function(rho: object, numbers: bool) -> Callable[[Array, Array], A
 def _lives_in_torch(rho: object) -> bool:
     # looked up by name so that decomposing a numpy function never imports torch
     names = {f"{c.__module__}.{c.__qualname__}" for c in type(rho).__mro__}
-    return bool(
-        names & {"torch.nn.modules.module.Module", "attnrate.targets.couplings.Coupling"}
-    )
+    return bool(names & {"torch.nn.modules.module.Module", "attnrate.targets.couplings.Coupling"})

@@ -40,8 +40,8 @@ class FeedForwardFamily(Protocol):
     """Eq. 13: networks with budget m_ff reach g to within complexity(g) / m_ff^beta.
 
     `norm` is the norm of that error ("L2" is the root mean square over the interval), `statement`
-    the theorem in one sentence with its source, and `certified` whether the number is an upper bound
-    as it stands rather than up to an unknown constant.
+    the theorem in one sentence with its source, and `certified` whether the number is an upper
+    bound as it stands rather than up to an unknown constant.
     """
 
     @property
@@ -67,35 +67,44 @@ class FeedForwardFamily(Protocol):
 class _Family:
     """The rate that follows from a complexity."""
 
-    beta: float
+    @property
+    def beta(self) -> float:
+        """The exponent of Eq. 13."""
+        raise NotImplementedError
 
     def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """C_FF^(beta)(g)."""
         raise NotImplementedError
 
     def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
         """complexity(g) / m_ff^beta, the right-hand side of Eq. 13."""
         m_ff = require_whole("m_ff", m_ff, 1)
-        return self.complexity(g, interval) / float(m_ff) ** self.beta
+        return self.complexity(g, interval) / float(m_ff**self.beta)
 
 
 @dataclass(frozen=True)
 class Interpolant(_Family):
     """Piecewise-linear interpolation at m_ff + 1 equispaced nodes: a ReLU network in closed form.
 
-    sup |g - g^| <= (b-a)^2 / 8 * sup|g''| / m_ff^2. The supremum is a certified upper estimate (half
-    a per cent above the truth at most), so the bound is true of the networks that are compiled. It
-    needs g' to be continuous: at a kink g'' does not exist, the second-order bound is false there,
-    and an InputError says where instead of a number.
+    sup |g - g^| <= (b-a)^2 / 8 * sup|g''| / m_ff^2. The supremum is a certified upper estimate
+    (half a per cent above the truth at most), so the bound is true of the networks that are
+    compiled. It needs g' to be continuous: at a kink g'' does not exist, the second-order bound is
+    false there, and an InputError says where instead of a number.
     """
 
     name: ClassVar[str] = "interpolant"
-    beta: ClassVar[float] = 2.0
     norm: ClassVar[Norm] = "sup"
     certified: ClassVar[bool] = True
     statement: ClassVar[str] = (
-        "The piecewise-linear interpolant of g at m+1 equispaced nodes, a ReLU network with m units, "
-        "is within (b-a)^2 sup|g''| / (8 m^2) of g (de Boor, A Practical Guide to Splines, ch. III)."
+        "The piecewise-linear interpolant of g at m+1 equispaced nodes, a ReLU network with m "
+        "units, is within (b-a)^2 sup|g''| / (8 m^2) of g (de Boor, A Practical Guide to Splines, "
+        "ch. III)."
     )
+
+    @property
+    def beta(self) -> float:
+        """2."""
+        return 2.0
 
     def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
         """(b-a)^2 / 8 * sup|g''|."""
@@ -112,13 +121,17 @@ class Barron(_Family):
     """
 
     name: ClassVar[str] = "barron"
-    beta: ClassVar[float] = 0.5
     norm: ClassVar[Norm] = "L2"
     certified: ClassVar[bool] = True
     statement: ClassVar[str] = (
-        "m sigmoidal units reach g on a ball of radius r to within 2 r C_g / sqrt(m) in L2, C_g the "
-        "integral of |omega| |g^(omega)| (Barron 1993, IEEE Trans. Inf. Theory 39, Theorem 1)."
+        "m sigmoidal units reach g on a ball of radius r to within 2 r C_g / sqrt(m) in L2, C_g "
+        "the integral of |omega| |g^(omega)| (Barron 1993, IEEE Trans. Inf. Theory 39, Theorem 1)."
     )
+
+    @property
+    def beta(self) -> float:
+        """1/2."""
+        return 0.5
 
     def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
         """2 r * integral |omega| |g^(omega)| d omega."""
@@ -131,10 +144,10 @@ class KlusowskiBarron(_Family):
     """One hidden layer of m_ff ReLU units in d dimensions: v_{g,2} sqrt(d + log m) / m^(1/2 + 1/d).
 
     v_{g,2} is the second Fourier moment with the interval rescaled to [-1, 1]. The theorem has a
-    universal constant that is not printed, and the logarithm. For d = 1 both can be dropped, and the
-    number is a true bound: |g''| <= v_{g,2}, so the interpolant on [-1, 1] has error at most
-    v_{g,2} / (2 m^2) <= v_{g,2} / m^(3/2). For d > 1 `rate` keeps the factor sqrt(d + log m), and the
-    number holds up to the universal constant (`certified` is False).
+    universal constant that is not printed, and the logarithm. For d = 1 both can be dropped, and
+    the number is a true bound: |g''| <= v_{g,2}, so the interpolant on [-1, 1] has error at most
+    v_{g,2} / (2 m^2) <= v_{g,2} / m^(3/2). For d > 1 `rate` keeps the factor sqrt(d + log m), and
+    the number holds up to the universal constant (`certified` is False).
     """
 
     d: int = 1
@@ -145,7 +158,7 @@ class KlusowskiBarron(_Family):
         require_whole("d", self.d, 1)
 
     @property
-    def beta(self) -> float:  # type: ignore[override]
+    def beta(self) -> float:
         """1/2 + 1/d."""
         return 0.5 + 1.0 / self.d
 
@@ -160,8 +173,8 @@ class KlusowskiBarron(_Family):
         treated = "the constant is 1 and the logarithm drops for d = 1"
         loose = "up to the universal constant c"
         return (
-            "m ReLU units reach g on [-1,1]^d to within c v_{g,2} sqrt(d + log m) m^(-1/2-1/d) in the "
-            "sup norm (Klusowski & Barron 2018, IEEE Trans. Inf. Theory 64, Theorem 2); "
+            "m ReLU units reach g on [-1,1]^d to within c v_{g,2} sqrt(d + log m) m^(-1/2-1/d) in "
+            "the sup norm (Klusowski & Barron 2018, IEEE Trans. Inf. Theory 64); "
             f"{treated if self.d == 1 else loose}."
         )
 
@@ -174,17 +187,18 @@ class KlusowskiBarron(_Family):
         """complexity(g) / m_ff^beta, times sqrt(d + log m_ff) for d > 1."""
         m_ff = require_whole("m_ff", m_ff, 1)
         factor = 1.0 if self.d == 1 else (self.d + log(m_ff)) ** 0.5
-        return factor * self.complexity(g, interval) / float(m_ff) ** self.beta
+        return factor * self.complexity(g, interval) / float(m_ff**self.beta)
 
 
 @dataclass(frozen=True)
 class Sobolev(_Family):
-    """Polynomials of degree < m_ff, as in Eq. 2: C = c * max_{1<=r<=order} |g^(r)|_inf, beta = order.
+    """Polynomials of degree < m_ff, as in Eq. 2: C = c * max_{1<=r<=order} |g^(r)|_inf.
 
-    With derivatives rescaled to [-1, 1]. Jackson's theorem with Favard's constant reads, for n >= k-1,
-    E_n(g) <= (pi/2)^k |g^(k)| / ((n+1) n ... (n-k+2)). At n = m-1 and k = min(m, order) it gives
-    c = max_{1<=m<=order} (pi/2)^m m^order / m!, valid for every m >= 1: for m >= order the product is
-    at least m^order order! / order^order. The paper leaves c unspecified. The supremum of a high
+    beta = order, and derivatives are rescaled to [-1, 1]. Jackson's theorem with Favard's constant,
+    E_n(g) <= pi / (2(n+1)) E_{n-1}(g'), gives E_n(g) <= (pi/2)^k |g^(k)| / ((n+1) n ... (n-k+2))
+    for n >= k-1. At n = m-1 and k = min(m, order) that is
+    c = max_{1<=m<=order} (pi/2)^m m^order / m!, valid for every m >= 1: for m >= order the product
+    is at least m^order order! / order^order. The paper leaves c unspecified. The supremum of a high
     derivative loses digits to rounding, so the order is limited to 6.
     """
 
@@ -193,15 +207,16 @@ class Sobolev(_Family):
     norm: ClassVar[Norm] = "sup"
     certified: ClassVar[bool] = True
     statement: ClassVar[str] = (
-        "Polynomials of degree < m reach g on [-1,1] to within (pi/2)^k |g^(k)| / (m (m-1) ... (m-k+1)) "
-        "in the sup norm (Jackson's theorem; Cheney, Introduction to Approximation Theory, ch. 4.6)."
+        "Polynomials of degree < m reach g on [-1,1] to within (pi/2)^k |g^(k)| / "
+        "(m (m-1) ... (m-k+1)) in the sup norm (Jackson's theorem; Cheney, Introduction to "
+        "Approximation Theory, ch. 4.6)."
     )
 
     def __post_init__(self) -> None:
         require_whole("order", self.order, 1, 6)
 
     @property
-    def beta(self) -> float:  # type: ignore[override]
+    def beta(self) -> float:
         """The order of differentiability."""
         return float(self.order)
 
@@ -220,14 +235,14 @@ class Sobolev(_Family):
 
 @dataclass(frozen=True)
 class Hoelder(_Family):
-    """Deep ReLU networks of width m_ff and given depth, for |g(x) - g(y)| <= lambda |x - y|^exponent.
+    """Deep ReLU networks of width m_ff, for |g(x) - g(y)| <= lambda |x - y|^exponent.
 
     Shen, Yang & Zhang: width 16 (N+2) and depth 11 L + 18 reach g on [0, 1] to within
-    131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2. At fixed depth beta = 2 * exponent (the logarithm
-    is dropped, being >= 1). With N = floor(m_ff/16) - 2 >= m_ff/64 from m_ff = 48 on, and a constant as
-    the network below, C = (b-a)^exponent lambda max(131 (64/L)^(2 exponent), 47^(2 exponent) 2^-exponent).
-    The theorem needs depth 29 at least: it says nothing about the paper's nets of depth 3. lambda is
-    measured, not certified.
+    131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2. At fixed depth beta = 2 * exponent (the
+    logarithm is dropped, being >= 1). N = floor(m_ff/16) - 2 is at least m_ff/64 from m_ff = 48 on;
+    below, the network is a constant. So C = (b-a)^exponent lambda c with
+    c = max(131 (64/L)^(2 exponent), 47^(2 exponent) 2^-exponent). The theorem needs depth 29 at
+    least: it says nothing about the paper's nets of depth 3. lambda is measured, not certified.
     """
 
     exponent: float = 1.0
@@ -236,9 +251,9 @@ class Hoelder(_Family):
     norm: ClassVar[Norm] = "L2"
     certified: ClassVar[bool] = False
     statement: ClassVar[str] = (
-        "ReLU networks of width 16(N+2) and depth 11L+18 reach a Hoelder function on [0,1] to within "
-        "131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2 (Shen, Yang & Zhang 2022, J. Math. Pures "
-        "Appl. 157, Theorem 1.1)."
+        "ReLU networks of width 16(N+2) and depth 11L+18 reach a Hoelder function on [0,1] to "
+        "within 131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2 (Shen, Yang & Zhang 2022, J. Math. "
+        "Pures Appl. 157, Theorem 1.1)."
     )
 
     def __post_init__(self) -> None:
@@ -246,7 +261,7 @@ class Hoelder(_Family):
         require_whole("depth", self.depth, 29)
 
     @property
-    def beta(self) -> float:  # type: ignore[override]
+    def beta(self) -> float:
         """2 * exponent, at fixed depth."""
         return 2.0 * self.exponent
 
@@ -254,10 +269,9 @@ class Hoelder(_Family):
         """(b-a)^exponent * lambda * the constant of the class's docstring."""
         a, b = checked_interval(interval)
         L = (self.depth - 18) // 11
-        wide = 131.0 * (64.0 / L) ** self.beta
-        narrow = 47.0**self.beta / 2.0**self.exponent
-        size = (b - a) ** self.exponent * hoelder_constant(g, self.exponent, (a, b))
-        return size * max(wide, narrow)
+        constant = max(131.0 * (64.0 / L) ** self.beta, 47.0**self.beta / 2.0**self.exponent)
+        size = float((b - a) ** self.exponent) * hoelder_constant(g, self.exponent, (a, b))
+        return size * float(constant)
 
 
 def hoelder_constant(g: Function, exponent: float = 1.0, interval: object = (0.0, 1.0)) -> float:

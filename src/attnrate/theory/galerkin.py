@@ -13,13 +13,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.panels import Array, Axis, decay_estimate, orthonormal_legendre, panel_rule
+from attnrate.theory.panels import EDGES, Array, Axis, missed, orthonormal_legendre, panel_rule
 
 #: Bisections of one interval; 2^-50 of a panel is below rounding
 _DEEPEST = 50
 _BATCH = 1 << 14
-#: Intervals at one level beyond which no more are bisected: what is left counts as error
-_MOST_INTERVALS = 1 << 16
+#: Intervals of one level, per row or block, beyond which no more are bisected
+_MOST_INTERVALS = 8
+#: Evaluations of rho that the crossed blocks of one matrix may take
+_MOST_EVALUATIONS = 1 << 25
 _EPS = float(np.finfo(float).eps)
 
 
@@ -35,21 +37,35 @@ class GalerkinMatrix:
 
 
 def crossed_blocks(
-    matrix: Float[Array, "m n"], u: Axis, v: Axis, tolerance: float
+    rho: Evaluator, matrix: Float[Array, "m n"], u: Axis, v: Axis, tolerance: float
 ) -> Bool[Array, "panels_u panels_v"]:
     """Blocks in which the polynomials miss more than `tolerance`, in either direction."""
     blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
-    last_u = np.einsum("pk,apbq->akbq", panel_rule(u.order).transform[:, -4:], blocks)
-    last_v = np.einsum("apbq,ql->apbl", blocks, panel_rule(v.order).transform[:, -4:])
-    missed_u = decay_estimate(np.sqrt(np.sum(last_u**2, axis=3)).transpose(0, 2, 1))
-    missed_v = decay_estimate(np.sqrt(np.sum(last_v**2, axis=1)))
-    return np.asarray(np.hypot(missed_u, missed_v) > tolerance)
+    last_u = np.einsum("pk,apbq->akbq", panel_rule(u.order).transform[:, u.order // 2 :], blocks)
+    last_v = np.einsum("apbq,ql->apbl", blocks, panel_rule(v.order).transform[:, v.order // 2 :])
+    missed_u = missed(np.sqrt(np.sum(last_u**2, axis=3)).transpose(0, 2, 1))
+    missed_v = missed(np.sqrt(np.sum(last_v**2, axis=1)))
+    hidden_u = _hidden(rho.outer(u.edges[:, None], v.nodes[:, None]), matrix, u, v)
+    hidden_v = _hidden(rho.outer(u.nodes[:, None], v.edges[:, None]).T, matrix.T, v, u).T
+    total = missed_u**2 + missed_v**2 + hidden_u**2 + hidden_v**2
+    return np.asarray(np.sqrt(total) > tolerance)
+
+
+def _hidden(
+    at_edges: Float[Array, "edges n"], matrix: Float[Array, "m n"], along: Axis, other: Axis
+) -> Float[Array, "panels others"]:
+    """Per block, what may hide between the ends of its panels and their outermost nodes."""
+    values = matrix / np.sqrt(along.weights)[:, None]
+    continued = panel_rule(along.order).edge @ values.reshape(along.panels, along.order, -1)
+    off = continued - (at_edges * np.sqrt(other.weights)).reshape(continued.shape)
+    by_block = np.sum(off**2, axis=1).reshape(along.panels, other.panels, other.order)
+    return np.asarray(np.sqrt(along.gap()[:, None] * np.sum(by_block, axis=2)))
 
 
 def nodal_matrix(rho: Evaluator, u: Axis, v: Axis) -> Float[Array, "m n"]:
     """sqrt(w_i) rho(u_i, v_j) sqrt(w_j): the Galerkin matrix wherever rho is resolved."""
     values = rho.outer(u.nodes[:, None], v.nodes[:, None])
-    return np.sqrt(u.weights)[:, None] * values * np.sqrt(v.weights)
+    return np.asarray(np.sqrt(u.weights)[:, None] * values * np.sqrt(v.weights))
 
 
 def corrected(
@@ -63,14 +79,17 @@ def corrected(
     """The nodal matrix with its crossed blocks replaced by adaptive integrals."""
     matrix = nodal.copy()
     block_u, block_v = np.nonzero(crossed)
-    moments, energy, unresolved = _block_moments(rho, u, v, block_u, block_v, tolerance)
+    limit = rho.count + _MOST_EVALUATIONS
+    moments, energy, unresolved = _block_moments(rho, u, v, block_u, block_v, tolerance, limit)
     blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
     to_nodal_u, to_nodal_v = panel_rule(u.order).transform, panel_rule(v.order).transform
-    missed = 0.0
+    beyond = 0.0
     for i, (a, b) in enumerate(zip(block_u, block_v, strict=True)):
         blocks[a, :, b, :] = to_nodal_u @ moments[i] @ to_nodal_v.T
-        missed += max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
-    return GalerkinMatrix(matrix, missed, unresolved)
+        beyond += max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
+    # a difference of two sums of squares: below their rounding there is nothing to be known
+    known = 64 * _EPS * float(np.sum(matrix**2))
+    return GalerkinMatrix(matrix, beyond if beyond > known else 0.0, unresolved)
 
 
 def _block_moments(
@@ -80,97 +99,115 @@ def _block_moments(
     block_u: Int[Array, " blocks"],
     block_v: Int[Array, " blocks"],
     tolerance: float,
+    limit: int,
 ) -> tuple[Float[Array, "blocks p q"], Float[Array, " blocks"], float]:
     """∫∫ rho P_i(u) P_j(v) and ∫∫ rho² over each block, adaptive along u."""
     rule = panel_rule(u.order)
     moments = np.zeros((len(block_u), u.order, v.order))
     energy = np.zeros(len(block_u))
     unresolved = 0.0
-    owner = np.arange(len(block_u))
-    a, b = u.left[block_u], u.right[block_u]
+    centre, width = (u.left + u.right)[block_u] / 2, (u.right - u.left)[block_u]
+    # intervals in the coordinates [-1, 1] of their block: high polynomials punish rounding there
+    owner, a, b = _whole(len(block_u))
     for depth in range(_DEEPEST):
-        half = (b - a) / 2
-        nodes = (a + b)[:, None] / 2 + half[:, None] * rule.nodes
+        local, half = _nodes(a, b, rule.nodes)
+        nodes = centre[owner][:, None] + width[owner][:, None] / 2 * local
+        length = half * width[owner] / 2
         rows, row_error = _row_moments(
-            rho,
-            nodes.ravel(),
-            np.repeat(v.left[block_v[owner]], u.order),
-            np.repeat(v.right[block_v[owner]], u.order),
-            v.order,
-            tolerance / 16,
+            rho, nodes.ravel(), v, np.repeat(block_v[owner], u.order), tolerance / 16
         )
         rows = rows.reshape(len(owner), u.order, v.order + 1)
-        last = np.einsum("kp,opj->okj", rule.analysis[-4:], rows[:, :, :-1])
-        error = decay_estimate(np.sqrt(half[:, None] * np.sum(last**2, axis=2)))
-        # rows carry the error of the inner integrals, which no bisection along u removes
-        noise = np.sqrt(half) * np.max(row_error.reshape(len(owner), -1), axis=1)
-        done = (error <= tolerance + noise) | _give_up(depth, len(owner))
+        last = np.einsum("kp,opj->okj", rule.last_half, rows[:, :, :-1])
+        error = missed(np.sqrt(length[:, None] * np.sum(last**2, axis=2)))
+        # rows carry the error and rounding of the inner integrals: no bisection removes those
+        flaw = np.max(row_error.reshape(len(owner), -1), axis=1)
+        flaw += 16 * _EPS * np.max(np.abs(rows), axis=(1, 2))
+        noise = np.sqrt(length * v.order) * flaw
+        done = (error <= tolerance + noise) | _give_up(depth, len(owner), len(block_u))
+        done |= rho.count > limit
         unresolved += float(np.sum((error + noise)[done] ** 2))
-        panel = block_u[owner]
-        width = u.right[panel] - u.left[panel]
-        local = (2 * nodes - (u.left[panel] + u.right[panel])[:, None]) / width[:, None]
-        basis = orthonormal_legendre(local, u.order) * np.sqrt(2 / width)[:, None, None]
-        weighted = half[:, None] * rule.weights
+        basis = orthonormal_legendre(local, u.order) * np.sqrt(2 / width[owner])[:, None, None]
+        weighted = length[:, None] * rule.weights
         part = np.einsum("op,opi,opj->oij", weighted, basis, rows[:, :, :-1])
         np.add.at(moments, owner[done], part[done])
         np.add.at(energy, owner[done], np.einsum("op,op->o", weighted, rows[:, :, -1])[done])
         if done.all():
             break
-        owner = np.repeat(owner[~done], 2)
-        middle = ((a + b) / 2)[~done]
-        a = np.column_stack([a[~done], middle]).ravel()
-        b = np.column_stack([middle, b[~done]]).ravel()
+        owner, a, b = _bisect(owner, a, b, ~done)
     return moments, energy, float(np.sqrt(unresolved))
-
-
-def _give_up(depth: int, intervals: int) -> bool:
-    return depth == _DEEPEST - 1 or intervals > _MOST_INTERVALS
 
 
 def _row_moments(
     rho: Evaluator,
     at: Float[Array, " rows"],
-    left: Float[Array, " rows"],
-    right: Float[Array, " rows"],
-    order: int,
+    v: Axis,
+    panel: Int[Array, " rows"],
     tolerance: float,
 ) -> tuple[Float[Array, "rows moments"], Float[Array, " rows"]]:
-    """For each row u = at: ∫ rho(u, v) P_j(v) dv over [left, right], and ∫ rho² dv, adaptive."""
-    rule = panel_rule(order)
-    result, error = np.zeros((len(at), order + 1)), np.zeros(len(at))
+    """For each row u = at: ∫ rho(u, v) P_j(v) dv over its panel, and ∫ rho² dv, adaptive."""
+    rule = panel_rule(v.order)
+    result, error = np.zeros((len(at), v.order + 1)), np.zeros(len(at))
+    centre, width = (v.left + v.right)[panel] / 2, (v.right - v.left)[panel]
+    row, a, b = _whole(len(at))
     # the diagonal is where kinks usually are: cut there first
-    cuts = (at > left) & (at < right)
-    row = np.concatenate([np.arange(len(at)), np.flatnonzero(cuts)])
-    a = np.concatenate([left, at[cuts]])
-    b = np.concatenate([np.where(cuts, at, right), right[cuts]])
+    diagonal = 2 * (at - centre) / width
+    cut = np.flatnonzero(np.abs(diagonal) < 1)
+    row, a = np.append(row, cut), np.append(a, diagonal[cut])
+    b = np.append(np.where(np.abs(diagonal) < 1, diagonal, 1.0), np.ones(len(cut)))
     for depth in range(_DEEPEST):
-        if len(row) == 0:
-            break
-        half = (b - a) / 2
-        nodes = (a + b)[:, None] / 2 + half[:, None] * rule.nodes
-        places = np.stack(np.broadcast_arrays(at[row][:, None], nodes))
+        local, half = _nodes(a, b, rule.nodes)
+        nodes = centre[row][:, None] + width[row][:, None] / 2 * local
+        length = half * width[row] / 2
+        here = np.broadcast_to(at[row][:, None], nodes.shape)
         values = np.concatenate(
             [
-                rho.pairs(places[0, i : i + _BATCH, :, None], places[1, i : i + _BATCH, :, None])
+                rho.pairs(here[i : i + _BATCH, :, None], nodes[i : i + _BATCH, :, None])
                 for i in range(0, len(row), _BATCH)
             ]
         )
-        last = np.sqrt(half)[:, None] * np.abs(values @ rule.analysis[-4:].T)
-        left_over = decay_estimate(last)
-        rounding = 4 * _EPS * np.sqrt(half) * np.max(np.abs(values), axis=1)
-        done = (left_over <= tolerance + rounding) | _give_up(depth, len(row))
+        edges = centre[row][:, None] + width[row][:, None] / 2 * _nodes(a, b, EDGES)[0]
+        off = rho.pairs(here[:, :2, None], edges[:, :, None]) - values @ rule.edge.T
+        gap = length * (1 - rule.nodes[-1])
+        left_over = missed(np.sqrt(length)[:, None] * np.abs(values @ rule.last_half.T))
+        left_over = np.hypot(left_over, np.sqrt(gap * np.sum(off**2, axis=1)))
+        rounding = 4 * _EPS * np.sqrt(length) * np.max(np.abs(values), axis=1)
+        done = (left_over <= tolerance + rounding) | _give_up(depth, len(row), len(at))
         owner = row[done]
-        width = (right - left)[owner]
-        local = (2 * nodes[done] - (left + right)[owner][:, None]) / width[:, None]
-        basis = orthonormal_legendre(local, order) * np.sqrt(2 / width)[:, None, None]
-        weighted = (half[:, None] * rule.weights)[done] * values[done]
+        basis = orthonormal_legendre(local[done], v.order)
+        basis *= np.sqrt(2 / width[owner])[:, None, None]
+        weighted = (length[:, None] * rule.weights * values)[done]
         np.add.at(result[:, :-1], owner, np.einsum("rq,rqj->rj", weighted, basis))
         np.add.at(result[:, -1], owner, np.sum(weighted * values[done], axis=1))
         np.add.at(error, owner, left_over[done])
-        middle = ((a + b) / 2)[~done]
-        row, a, b = (
-            np.repeat(row[~done], 2),
-            np.column_stack([a[~done], middle]).ravel(),
-            np.column_stack([middle, b[~done]]).ravel(),
-        )
+        if done.all():
+            break
+        row, a, b = _bisect(row, a, b, ~done)
     return result, error
+
+
+def _whole(count: int) -> tuple[Int[Array, " n"], Float[Array, " n"], Float[Array, " n"]]:
+    return np.arange(count), np.full(count, -1.0), np.ones(count)
+
+
+def _nodes(
+    a: Float[Array, " n"], b: Float[Array, " n"], rule: Float[Array, " p"]
+) -> tuple[Float[Array, "n p"], Float[Array, " n"]]:
+    half = (b - a) / 2
+    return (a + b)[:, None] / 2 + half[:, None] * rule, half
+
+
+def _bisect(
+    owner: Int[Array, " n"],
+    a: Float[Array, " n"],
+    b: Float[Array, " n"],
+    chosen: Bool[Array, " n"],
+) -> tuple[Int[Array, " m"], Float[Array, " m"], Float[Array, " m"]]:
+    middle = ((a + b) / 2)[chosen]
+    left = np.column_stack([a[chosen], middle]).ravel()
+    right = np.column_stack([middle, b[chosen]]).ravel()
+    return np.repeat(owner[chosen], 2), left, right
+
+
+def _give_up(depth: int, intervals: int, owners: int) -> bool:
+    """A few kinks leave a few intervals an owner; many more are noise, and count as error."""
+    return depth == _DEEPEST - 1 or intervals > _MOST_INTERVALS * owners

@@ -17,6 +17,9 @@ from attnrate.errors import InputError
 Array = np.ndarray
 #: A panel this much narrower than its axis is taken as it is: bisecting it further is rounding.
 NARROWEST = 2.0**-46
+#: Gauss-Legendre nodes leave gaps at the ends of a panel in which a kink can hide. The
+#: polynomial is therefore compared with the function here too (inside, for jumps at the very end).
+EDGES = np.array([-1.0, 1.0]) * (1 - 1e-6)
 #: An axis gets this many nodes a panel before its panels are bisected.
 FULL_ORDER = 32
 
@@ -32,13 +35,23 @@ class PanelRule:
     #: from plain nodal values to the coefficients of orthonormal polynomials
     analysis: Float[Array, "order order"]
 
+    #: values[edges] = edge @ values[nodes]: the polynomial continued to just inside both ends
+    edge: Float[Array, "two order"]
+
+    @property
+    def last_half(self) -> Float[Array, "half order"]:
+        """The rows of `analysis` that belong to the last half of the coefficients."""
+        return self.analysis[len(self.nodes) // 2 :]
+
 
 @lru_cache(maxsize=16)
 def panel_rule(order: int) -> PanelRule:
     """The rule with `order` nodes, computed once."""
     nodes, weights = np.polynomial.legendre.leggauss(order)
     transform = np.sqrt(weights)[:, None] * orthonormal_legendre(nodes, order)
-    return PanelRule(nodes, weights, transform, transform.T * np.sqrt(weights))
+    analysis = transform.T * np.sqrt(weights)
+    edge = orthonormal_legendre(EDGES, order) @ analysis
+    return PanelRule(nodes, weights, transform, analysis, edge)
 
 
 def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, "*shape order"]:
@@ -55,12 +68,18 @@ def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, 
     return values
 
 
-def decay_estimate(last_four: Float[Array, "*shape four"]) -> Float[Array, "*shape"]:
-    """What follows four coefficients' sizes, from the decay of their two pairs."""
-    before = np.hypot(last_four[..., 0], last_four[..., 1])
-    after = np.hypot(last_four[..., 2], last_four[..., 3])
+def missed(coefficients: Float[Array, "*shape half"]) -> Float[Array, "*shape"]:
+    """What a Legendre series misses, from the sizes of the last half of its coefficients.
+
+    The last quarter is compared with the one before it. If it has fallen tenfold the decay is
+    geometric and goes on; else the function is rough there and misses as much as it has shown.
+    Quarters, because single coefficients of a kink oscillate and those of an even function vanish.
+    """
+    middle = coefficients.shape[-1] // 2
+    before = np.linalg.norm(coefficients[..., :middle], axis=-1)
+    after = np.linalg.norm(coefficients[..., middle:], axis=-1)
     ratio = np.divide(after, before, out=np.ones_like(after), where=before > after)
-    return np.asarray(after * ratio)
+    return np.asarray(after * np.where(ratio < 0.1, ratio, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +95,13 @@ class Axis:
         """All Gauss-Legendre nodes, panel after panel."""
         rule = panel_rule(self.order)
         centre, half = (self.left + self.right) / 2, (self.right - self.left) / 2
-        return (centre[:, None] + half[:, None] * rule.nodes).ravel()
+        return np.asarray(centre[:, None] + half[:, None] * rule.nodes).ravel()
 
     @cached_property
     def weights(self) -> Float[Array, " nodes"]:
         """The weights of `nodes`: they integrate with respect to length."""
         half = (self.right - self.left) / 2
-        return (half[:, None] * panel_rule(self.order).weights).ravel()
+        return np.asarray(half[:, None] * panel_rule(self.order).weights).ravel()
 
     @property
     def panels(self) -> int:
@@ -115,9 +134,20 @@ class Axis:
                 kept.append(np.arange(k * self.order, (k + 1) * self.order))
         return Axis(np.array(left), np.array(right), self.order), np.concatenate(kept)
 
+    @cached_property
+    def edges(self) -> Float[Array, " two_panels"]:
+        """Points just inside both ends of every panel, panel after panel."""
+        centre, half = (self.left + self.right) / 2, (self.right - self.left) / 2
+        return np.asarray(centre[:, None] + half[:, None] * EDGES).ravel()
+
+    def gap(self) -> Float[Array, " panels"]:
+        """The lengths between the ends of the panels and their outermost nodes."""
+        outermost = panel_rule(self.order).nodes[-1]
+        return np.asarray((self.right - self.left) / 2 * (1 - outermost))
+
     def wide(self) -> Bool[Array, " panels"]:
         """Which panels can still be bisected."""
-        return (self.right - self.left) > NARROWEST * (self.right[-1] - self.left[0])
+        return np.asarray(self.right - self.left > NARROWEST * (self.right[-1] - self.left[0]))
 
     def locate(
         self, t: Float[Array, " points"]
@@ -170,14 +200,8 @@ class Grid:
         shape = [n for axis in self.axes for n in (axis.panels, axis.order)]
         return values.reshape(*shape, values.shape[1])
 
-    def unresolved(
-        self, values: Float[Array, "nodes k"]
-    ) -> tuple[Float[Array, " panels"], ...]:
-        """For each axis and panel: an estimate of the L² norm, over all columns, of what is missed.
-
-        From the last two coefficients and the two before them (two, because an even or odd function
-        has every other coefficient zero): what follows them continues the same geometric decay.
-        """
+    def unresolved(self, values: Float[Array, "nodes k"]) -> tuple[Float[Array, " panels"], ...]:
+        """For each axis and panel: the L² norm, over all columns, of what is missed (estimated)."""
         norms = []
         for i, axis in enumerate(self.axes):
             moved = np.moveaxis(self._by_panel(values), (2 * i, 2 * i + 1), (0, 1))
@@ -188,17 +212,25 @@ class Grid:
                     others = np.multiply.outer(others, other.weights).ravel()
             weight = np.repeat(others, values.shape[1])
             half = (axis.right - axis.left) / 2
-            squares = np.matmul(panel_rule(axis.order).analysis[-4:], flat) ** 2 @ weight
-            norms.append(decay_estimate(np.sqrt(half[:, None] * squares)))
+            squares = np.matmul(panel_rule(axis.order).last_half, flat) ** 2 @ weight
+            norms.append(missed(np.sqrt(half[:, None] * squares)))
         return tuple(norms)
 
+    def hidden(
+        self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
+    ) -> Float[Array, " panels"]:
+        """On one axis: the L² norm of what may hide between the ends and the outermost nodes."""
+        (axis,) = self.axes
+        continued = panel_rule(axis.order).edge @ self._by_panel(values)
+        off = continued - at_edges.reshape(continued.shape)
+        return np.asarray(np.sqrt(axis.gap() * np.sum(off**2, axis=(1, 2))))
+
     def refined(
-        self, values: Float[Array, "nodes k"], tolerance: float
+        self, missing: tuple[Float[Array, " panels"], ...], tolerance: float
     ) -> tuple["Grid", Int[Array, " new_nodes"]] | None:
-        """Refine where it is unresolved; None when all is resolved (or too narrow to cut)."""
+        """Refine panels that miss more than `tolerance`; None when there are none to refine."""
         chosen = [
-            (norm > tolerance) & axis.wide()
-            for axis, norm in zip(self.axes, self.unresolved(values), strict=True)
+            (norm > tolerance) & axis.wide() for axis, norm in zip(self.axes, missing, strict=True)
         ]
         if not any(c.any() for c in chosen):
             return None
@@ -249,4 +281,3 @@ def product_grid(
         right = np.concatenate([e[1:] for e in edges])
         built.append(Axis(left, right, order))
     return Grid(tuple(built))
-

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
+from scipy import stats
 
 from attnrate.errors import InputError, require_whole
 
@@ -24,15 +25,19 @@ UNDERFLOW = -690.0
 BLOCKS = 48
 """A long envelope is thinned to this many peaks."""
 
-FACTOR = 4.0
-"""A less simple decay has to fit this many times better (in mean squares) to be believed."""
+EVIDENCE = 10.0
+"""A less simple decay must win by this much in n log(mean square misfit) to be believed ("very
+strong" on the scale of Kass & Raftery 1995)."""
+
+LEVEL = 0.95
+"""Confidence of the interval for the decay time, as far as the misfit is noise."""
 
 ROUNDING = 1e-9
 """Misfits of log|rho| below this are rounding, and no evidence."""
 
 WORDS = {
     "short": "no decay can be told from fewer than 8 peaks, so C1 and C_RNN are infinite",
-    "slower": "no exponential decay, so C1 and C_RNN are infinite",
+    "slower": "no exponential decay is seen, so C1 and C_RNN are infinite",
     "exponential": "exponential decay",
     "faster": "faster than any exponential, so the decay time is 0",
 }
@@ -75,9 +80,9 @@ def rnn_complexity(kernel: object) -> RNNComplexity:
 
     `kernel` is rho as a function of an integer array s >= 0, followed to lag 65536, or a vector of
     its first values. A limit is no property of finitely many values, so the decay time is
-    extrapolated: the upper envelope of log|rho| is fitted by e^{-s/beta} s^p (a polynomial factor is
-    not slower decay), by laws that decay slower than any exponential (decay time infinite, hence
-    C_RNN infinite) and faster than any (decay time 0), and the simplest of those that fit is taken.
+    extrapolated: the upper envelope of log|rho| is fitted by e^{-s/beta} s^p (a polynomial factor
+    is not slower decay), by laws that decay slower than any exponential (decay time infinite, hence
+    C_RNN infinite) and faster than any (decay time 0), and the simplest that fits is taken.
     `interval` and `note` say how far the answer is supported. A kernel that vanishes suddenly has
     finite support, decay time 0 and C1 = 1.
     """
@@ -96,14 +101,15 @@ def rnn_complexity(kernel: object) -> RNNComplexity:
         note = f"finite support: zero beyond lag {last} ({given}), so the decay time is 0."
         return RNNComplexity(1.0, _c2(logs, 1.0), (0.0, 0.0), note)
     kind, low, time, high = _decay_time(logs)
-    found = f"decay time {time:.6g} " if kind == "exponential" else ""
+    found = f"decay time {time:.6g}, " if kind == "exponential" else ""
     note = f"{WORDS[kind]}: {found}{given}."
     return RNNComplexity(1.0 + time, _c2(logs, 1.0 + time), (low, high), note)
 
 
 def _checked(values: object) -> Float[np.ndarray, " t"]:
     try:
-        rho = np.array(values, dtype=np.float64)
+        given = np.asarray(values)
+        rho = given.astype(np.float64, casting="safe" if given.dtype.kind == "c" else "unsafe")
     except (TypeError, ValueError):
         raise InputError("the kernel must be real numbers or a function", values) from None
     if rho.ndim != 1:
@@ -148,14 +154,32 @@ def _decay_time(logs: Float[np.ndarray, " t"]) -> tuple[str, float, float, float
     }
     kind = "slower"
     for other in ("exponential", "faster"):
-        if FACTOR * misfit[other] < misfit[kind]:
+        if t.size * np.log(misfit[kind] / misfit[other]) > EVIDENCE:
             kind = other
     if kind == "faster":
         return kind, 0.0, 0.0, 0.0
-    rates = [_rate(t[start:], y[start:]) for start in (0, t.size // 4, t.size // 2)]
-    if kind == "slower" or min(rates) <= 0.0:
+    rate, low, high = _settled_rate(t, y)
+    if kind == "slower" or rate <= 0.0:
         return "slower", float("inf"), float("inf"), float("inf")
-    return kind, 1.0 / max(rates), 1.0 / rates[-1], 1.0 / min(rates)
+    return kind, 1.0 / high, 1.0 / rate, 1.0 / low if low > 0.0 else float("inf")
+
+
+def _settled_rate(
+    t: Float[np.ndarray, " e"], y: Float[np.ndarray, " e"]
+) -> tuple[float, float, float]:
+    """The rate from the longest stretch that later ones agree with, and its bounds.
+
+    What holds early may not hold in the limit, and the limit is what Eq. 76 asks for.
+    """
+    starts = [start for start in (0, t.size // 4, t.size // 2) if t.size - start >= 5]
+    found = [_rate(t[start:], y[start:]) for start in starts]
+    for i, (rate, half) in enumerate(found):
+        later = found[i + 1 :]
+        if all(abs(rate - other) <= wide + half for other, wide in later):
+            ends = [rate - half, rate + half, *(other for other, _ in later)]
+            return rate, min(ends), max(ends)
+    rate, half = found[-1]
+    return rate, rate - half, rate + half
 
 
 def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Float[np.ndarray, " e"], ...]:
@@ -174,11 +198,19 @@ def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Float[np.ndarray, " e"], .
     return t[peaks], y[peaks]
 
 
-def _rate(t: Float[np.ndarray, " e"], y: Float[np.ndarray, " e"]) -> float:
-    """The exponential rate; a polynomial factor is fitted only where it is needed."""
-    plain, with_factor = _fit(t, y, (_line,)), _fit(t, y, (_line, np.log1p))
-    chosen = with_factor if FACTOR * with_factor[1] < plain[1] else plain
-    return -float(chosen[0][1])
+def _rate(t: Float[np.ndarray, " e"], y: Float[np.ndarray, " e"]) -> tuple[float, float]:
+    """The exponential rate and half its interval; a polynomial factor only where it is needed."""
+    columns: tuple[Column, ...] = (_line,)
+    solution, misfit, _ = _fit(t, y, columns)
+    better = _fit(t, y, (_line, np.log1p))
+    if t.size * np.log(misfit / better[1]) > EVIDENCE:
+        columns = (_line, np.log1p)
+        solution, misfit, _ = better
+    design = np.stack([np.ones_like(t), *(column(t) for column in columns)], axis=1)
+    freedom = t.size - design.shape[1]
+    spread = np.sqrt(np.linalg.pinv(design.T @ design)[1, 1] * misfit * t.size / freedom)
+    half = float(stats.t.ppf(0.5 + LEVEL / 2.0, freedom)) * spread
+    return -float(solution[1]), float(half)
 
 
 def _fit(
@@ -204,12 +236,16 @@ def _root(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
     return np.asarray(np.sqrt(1.0 + t))
 
 
+def _log_square(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
+    return np.asarray(np.log1p(t) ** 2)
+
+
 def _entropy(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
     return np.asarray(t * np.log1p(t))
 
 
 SHAPES: dict[str, tuple[tuple[Column, ...], ...]] = {
-    "slower": ((np.log1p, _inverse), (np.log1p, _root)),
+    "slower": ((np.log1p, _inverse), (np.log1p, _root), (np.log1p, _log_square)),
     "exponential": ((_line, np.log1p),),
     "faster": ((_line, np.square), (_line, _entropy)),
 }

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
@@ -125,12 +124,12 @@ def expand(g: Function, interval: object = (0.0, 1.0)) -> Expansion:
 
 
 def sup_derivative(g: Function, order: int, interval: object = (0.0, 1.0)) -> float:
-    """An upper estimate of sup |g^(order)| on `interval`, for g whose lower derivatives are continuous.
+    """An upper estimate of sup |g^(order)| on `interval`; lower derivatives must be continuous.
 
     The supremum of a polynomial of degree n is at most max|samples| / cos(n pi / 2m) over m > n
     Chebyshev points (Ehlich & Zeller 1964): rigorous for the expansion, whose own error is at
-    rounding level. Derivatives below `order` must agree where pieces meet; where one jumps, g^(order)
-    does not exist and an InputError says so.
+    rounding level. Derivatives below `order` must agree where pieces meet; where one jumps,
+    g^(order) does not exist and an InputError says so.
     """
     return sup_derivatives(g, order, interval)[order]
 

@@ -1,0 +1,235 @@
+"""The result of a POD: singular values and functions, and how they are put together.
+
+Every way of computing one (`pod.py`, `kinks.py`) ends here, in weighted orthonormal singular
+vectors on two grids; the gauge and the count of values are decided in one place.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+
+from attnrate.errors import InputError, require_whole
+from attnrate.theory.domain import Domain, Samples
+from attnrate.theory.evaluate import Evaluator, numbers_only
+from attnrate.theory.panels import Array, Grid
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Gauge: TypeAlias = Literal["softmax"] | None
+EPS = float(np.finfo(float).eps)
+#: Points that did not make a result, at which it is tried
+FRESH = 400
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of `pod`, checked."""
+
+    rtol: float
+    max_rank: int
+    gauge: Gauge
+
+    @property
+    def fine(self) -> float:
+        """Tolerance of the single steps, so that together they stay below rtol."""
+        return max(self.rtol / 8, 16 * EPS)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Singular functions of one variable: nodal values, and how to go elsewhere from them."""
+
+    domain: Domain
+    values: Float[Array, "nodes rank"]
+    extend: Callable[[Float[Array, "points d"], Float[Array, "nodes rank"]], Array]
+
+    def __call__(self, points: object) -> Float[Array, "*shape rank"]:
+        """The functions at `points`, one more axis than the points have."""
+        array = np.asarray(points, dtype=float)
+        plain = numbers_only(self.domain)
+        shape = array.shape if plain else array.shape[:-1]
+        if not plain and (array.ndim == 0 or array.shape[-1] != self.domain.d):
+            raise InputError(
+                f"points must have shape (..., {self.domain.d})", array.shape, "One row a point."
+            )
+        flat = array.reshape(-1, self.domain.d)
+        return self.extend(flat, self.values).reshape(*shape, self.values.shape[1])
+
+    def first(self, r: int) -> "Side":
+        """The first r functions."""
+        return replace(self, values=self.values[:, :r])
+
+
+@dataclass(frozen=True, eq=False)
+class Pod:
+    """rho(u, v) = Σ_k sigma_k phi_k(u) psi_k(v), phi and psi orthonormal in L².
+
+    `error` estimates the largest error of the returned singular values (absolute); `rest` is the
+    root of the sum of squares of those not returned. When `converged`, error <= rtol·‖rho‖.
+    """
+
+    sigma: Float[Array, " rank"]
+    error: float
+    converged: bool
+    rest: float
+    norm: float
+    rtol: float
+    gauge: Gauge
+    evaluations: int
+    _u: Side = field(repr=False)
+    _v: Side = field(repr=False)
+
+    @property
+    def rank(self) -> int:
+        """How many singular values are returned: those above rtol·sigma_1, at most max_rank."""
+        return len(self.sigma)
+
+    def phi(self, u: object) -> Float[Array, "*shape rank"]:
+        """phi_1 … phi_rank at any points of the first domain: shape of the points, then rank."""
+        return self._u(u)
+
+    def psi(self, v: object) -> Float[Array, "*shape rank"]:
+        """psi_1 … psi_rank at any points of the second domain: shape of the points, then rank."""
+        return self._v(v)
+
+    def __call__(self, u: object, v: object) -> Float[Array, "*shape"]:
+        """Σ_k sigma_k phi_k(u) psi_k(v), broadcasting u against v."""
+        return np.asarray(np.sum(self.phi(u) * self.sigma * self.psi(v), axis=-1))
+
+    def tail(self, r: int) -> float:
+        """(Σ_{k>r} sigma_k²)^½: the least L² error of any rank-r approximation (Eq. 11)."""
+        r = require_whole("r", r, 0)
+        return float(np.sqrt(np.sum(self.sigma[r:] ** 2) + self.rest**2))
+
+    def truncate(self, r: int) -> "Pod":
+        """The first r terms; the others move into `rest`."""
+        r = min(require_whole("r", r, 0), self.rank)
+        return replace(
+            self,
+            sigma=self.sigma[:r],
+            rest=self.tail(r),
+            _u=self._u.first(r),
+            _v=self._v.first(r),
+        )
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row a singular value: sigma, the tail beyond it, the share of energy up to it."""
+        import pandas as pd
+
+        tails = np.array([self.tail(k) for k in range(self.rank + 1)])
+        total = tails[0] ** 2 or 1.0
+        return pd.DataFrame(
+            {"sigma": self.sigma, "tail": tails[1:], "energy": 1 - tails[1:] ** 2 / total},
+            index=pd.RangeIndex(1, self.rank + 1, name="k"),
+        )
+
+    def plot(self) -> "Figure":
+        """The spectrum and its tail on a logarithmic scale."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6, 4), layout="constrained")
+        axes = figure.subplots()
+        k = np.arange(1, self.rank + 1)
+        axes.semilogy(k, self.sigma, "o", ms=4, color="#1b4965", label="σₖ")
+        tails = [self.tail(r) for r in range(1, self.rank + 1)]
+        axes.semilogy(k, tails, "--", color="#ca6702", label="tail beyond k, (Σ σ²)^½")
+        if self.rank:
+            axes.axhline(max(self.error, EPS * self.norm), color="0.6", lw=1, label="error")
+            axes.set_ylim(bottom=max(self.error, EPS * self.norm) / 3)
+        axes.set_xlabel("k")
+        axes.set_ylabel("singular value")
+        gauge = ", modulo the softmax gauge" if self.gauge else ""
+        axes.set_title(f"POD: rank {self.rank}{gauge}", fontsize=11)
+        axes.legend(frameon=False)
+        return figure
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{s:.6g}" for s in self.sigma[:6]) + (", …" if self.rank > 6 else "")
+        state = "converged" if self.converged else "NOT CONVERGED"
+        beyond = f", beyond them {self.rest:.2g}" if self.rest > self.rtol * self.norm else ""
+        gauge = ", modulo the softmax gauge" if self.gauge else ""
+        return (
+            f"POD of rank {self.rank}{gauge}: sigma = {shown}\n"
+            f"  {state}, error of sigma about {self.error:.1e}{beyond}; "
+            f"{self.evaluations:,} evaluations of rho"
+        )
+
+
+def _extension(
+    grid: Grid | Samples, continue_samples: Callable[[Array, Array], Array]
+) -> Callable[[Array, Array], Array]:
+    if isinstance(grid, Samples):
+        return continue_samples
+
+    def interpolate(points: Array, values: Array) -> Array:
+        return grid.interpolate(values, points)
+
+    return interpolate
+
+
+def assemble(
+    rho: Evaluator,
+    u_side: tuple[Domain, Grid | Samples, Array],
+    v_side: tuple[Domain, Grid | Samples, Array],
+    sigma: Array,
+    keep: int,
+    extra: float,
+    judged: tuple[float, bool, float],
+    ask: Request,
+) -> Pod:
+    """A Pod from orthonormal weighted singular vectors of the two sides."""
+    (du, gu, left), (dv, gv, right) = u_side, v_side
+    error, converged, norm = judged
+    phi = left[:, :keep] / np.sqrt(gu.weights)[:, None]
+    psi = right[:, :keep] / np.sqrt(gv.weights)[:, None]
+    # a decomposition has a free sign per term; fix it so that results are reproducible
+    sign = np.sign(phi[np.argmax(np.abs(phi), axis=0), np.arange(keep)]) if keep else np.ones(0)
+    phi, psi = phi * sign, psi * sign
+    kept = sigma[:keep]
+
+    # Nyström: phi = (1/sigma) ∫ rho(·, v) psi(v) dv continues phi beyond the samples, and likewise
+    # psi. psi has no mean under the gauge, so rho needs no projection in the first; in the second
+    # the mean over v is taken out of what comes back.
+    def continue_phi(points: Array, values: Array) -> Array:
+        r = values.shape[1]
+        return np.asarray((rho.outer(points, gv.nodes) * gv.weights) @ psi[:, :r] / kept[:r])
+
+    def continue_psi(points: Array, values: Array) -> Array:
+        r = values.shape[1]
+        moments = (phi[:, :r].T * gu.weights) / kept[:r, None]
+        rows = rho.outer(gu.nodes, points)
+        if ask.gauge == "softmax":
+            rows = rows - (rho.outer(gu.nodes, gv.nodes) @ gv.weights / gv.volume)[:, None]
+        return np.asarray((moments @ rows).T)
+
+    return Pod(
+        sigma=kept,
+        error=error,
+        converged=converged,
+        rest=float(np.sqrt(np.sum(sigma[keep:] ** 2) + extra)),
+        norm=norm,
+        rtol=ask.rtol,
+        gauge=ask.gauge,
+        evaluations=rho.count,
+        _u=Side(du, phi, _extension(gu, continue_phi)),
+        _v=Side(dv, psi, _extension(gv, continue_psi)),
+    )
+
+
+def without_constants(weighted: Array, weights: Array) -> Array:
+    """The weighted nodal values of functions of v with their means taken out (P = I - 1⊗1)."""
+    one = np.sqrt(weights / np.sum(weights))
+    return np.asarray(weighted - np.multiply.outer(one, one @ weighted))
+
+
+def count_values(sigma: Array, norm: float, ask: Request) -> int:
+    """Values above rtol·sigma_1 and above the rounding of rho itself, at most max_rank."""
+    if sigma.size == 0 or norm == 0.0:
+        return 0
+    floor = max(ask.rtol * sigma[0], 64 * EPS * norm)
+    return min(int(np.sum(sigma > floor)), ask.max_rank)
