@@ -2,7 +2,8 @@
 
 Phase 1  `find_cross`: Gaussian elimination on the implicit matrix rho(u_i, v_j). Each step starts
          from the worst of a set of sampled entries, improves the pivot by a rook's moves, and asks
-         rho for about three slices, so the cost is grid x rank, never grid².
+         rho for about three slices, so the cost is grid x rank, never grid². A grid so small that
+         a dozen slices fill it is eliminated whole, with the best pivot at every step.
 Phase 2  `resolve`: the pivots are points of the domain, so the slices through them are functions;
          each side's grid is refined until those functions are resolved.
 """
@@ -17,6 +18,8 @@ from attnrate.theory.domain import Samples
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.panels import Array, Grid
 
+#: Entries of a matrix that is asked for whole
+_SMALL = 1 << 14
 #: Nodes beyond which one side is not refined further
 _MOST_NODES = 1 << 17
 #: Entries of one side's slices (nodes x rank) beyond which it is not refined further
@@ -45,17 +48,18 @@ class Cross:
         if self.rank == 0:
             return np.zeros((len(u), 0))
         columns = rho.outer(u, self.v)
-        solved = solve_triangular(self.upper, columns.T, trans="T", check_finite=False)
-        return np.asarray(solved).T
+        solved: Array = solve_triangular(self.upper, columns.T, trans="T", check_finite=False)
+        return solved.T
 
     def right(self, rho: Evaluator, v: Float[Array, "n e"]) -> Float[Array, "n rank"]:
         """The row functions at v, eliminated: (lower⁻¹ rho(u_I, v))ᵀ."""
         if self.rank == 0:
             return np.zeros((len(v), 0))
         rows = rho.outer(self.u, v)
-        return solve_triangular(
+        solved: Array = solve_triangular(
             self.lower, rows, lower=True, unit_diagonal=True, check_finite=False
-        ).T
+        )
+        return solved.T
 
 
 def find_cross(
@@ -72,6 +76,8 @@ def find_cross(
     """
     m, n = len(u), len(v)
     most = min(most, m, n)
+    if m * n <= _SMALL:
+        return _eliminate(rho.outer(u, v), u, v, tolerance, most)
     left, right = np.empty((m, most), order="F"), np.empty((most, n))
     chosen_rows: list[int] = []
     chosen_columns: list[int] = []
@@ -82,7 +88,7 @@ def find_cross(
 
     def row(i: int) -> Float[Array, " n"]:
         k = len(chosen_rows)
-        return rho.outer(u[i : i + 1], v)[0] - left[i, :k] @ right[:k]
+        return np.asarray(rho.outer(u[i : i + 1], v)[0] - left[i, :k] @ right[:k])
 
     def sample() -> tuple[Int[Array, " s"], Int[Array, " s"], Float[Array, " s"]]:
         k = len(chosen_rows)
@@ -133,6 +139,37 @@ def find_cross(
     )
 
 
+def _eliminate(
+    rest: Float[Array, "m n"],
+    u: Float[Array, "m d"],
+    v: Float[Array, "n e"],
+    tolerance: float,
+    most: int,
+) -> Cross:
+    """The crossings of a matrix that is known whole; `rest` is used up."""
+    scale = float(np.max(np.abs(rest)))
+    rows: list[int] = []
+    columns: list[int] = []
+    left, right = np.empty((len(u), most)), np.empty((most, len(v)))
+    for k in range(most + 1):
+        i, j = divmod(int(np.argmax(np.abs(rest))), len(v))
+        if abs(rest[i, j]) <= tolerance * scale or k == most:
+            break
+        left[:, k], right[k] = rest[:, j] / rest[i, j], rest[i]
+        rest -= np.multiply.outer(left[:, k], right[k])
+        rows.append(i)
+        columns.append(j)
+    k = len(rows)
+    return Cross(
+        u=u[rows],
+        v=v[columns],
+        lower=left[rows, :k],
+        upper=right[:k, columns],
+        scale=scale,
+        complete=bool(abs(rest[i, j]) <= tolerance * scale),
+    )
+
+
 def holds(
     cross: Cross,
     rho: Evaluator,
@@ -161,7 +198,7 @@ def resolve(
     values: Float[Array, "nodes rank"],
     sizes: Float[Array, " rank"],
     tolerance: float,
-) -> tuple[Grid | Samples, Float[Array, "nodes rank"], float]:
+) -> tuple[Grid | Samples, Float[Array, "new_nodes rank"], float]:
     """Refine `grid` until the slices (`values` on it), weighted by `sizes`, are resolved.
 
     Returns the grid, the slices on it, and the L² norm of what is still unresolved.

@@ -6,13 +6,14 @@ vectors on two grids; the gauge and the count of values are decided in one place
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import hypot
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError, require_whole
-from attnrate.theory.domain import Domain, Samples
+from attnrate.theory.domain import Domain, Samples, real_array
 from attnrate.theory.evaluate import Evaluator, numbers_only
 from attnrate.theory.panels import Array, Grid
 
@@ -50,7 +51,7 @@ class Side:
 
     def __call__(self, points: object) -> Float[Array, "*shape rank"]:
         """The functions at `points`, one more axis than the points have."""
-        array = np.asarray(points, dtype=float)
+        array = real_array("points", points)
         plain = numbers_only(self.domain)
         shape = array.shape if plain else array.shape[:-1]
         if not plain and (array.ndim == 0 or array.shape[-1] != self.domain.d):
@@ -104,7 +105,7 @@ class Pod:
     def tail(self, r: int) -> float:
         """(Σ_{k>r} sigma_k²)^½: the least L² error of any rank-r approximation (Eq. 11)."""
         r = require_whole("r", r, 0)
-        return float(np.sqrt(np.sum(self.sigma[r:] ** 2) + self.rest**2))
+        return hypot(*self.sigma[r:], self.rest)
 
     def truncate(self, r: int) -> "Pod":
         """The first r terms; the others move into `rest`."""
@@ -117,14 +118,26 @@ class Pod:
             _v=self._v.first(r),
         )
 
+    def scaled(self, unit: float) -> "Pod":
+        """The decomposition of unit·rho, unit > 0."""
+        if unit == 1.0:
+            return self
+        return replace(
+            self,
+            sigma=self.sigma * unit,
+            error=self.error * unit,
+            rest=self.rest * unit,
+            norm=self.norm * unit,
+        )
+
     def to_frame(self) -> "pd.DataFrame":
         """A row a singular value: sigma, the tail beyond it, the share of energy up to it."""
         import pandas as pd
 
         tails = np.array([self.tail(k) for k in range(self.rank + 1)])
-        total = tails[0] ** 2 or 1.0
+        total = tails[0] or 1.0
         return pd.DataFrame(
-            {"sigma": self.sigma, "tail": tails[1:], "energy": 1 - tails[1:] ** 2 / total},
+            {"sigma": self.sigma, "tail": tails[1:], "energy": 1 - (tails[1:] / total) ** 2},
             index=pd.RangeIndex(1, self.rank + 1, name="k"),
         )
 
@@ -193,11 +206,14 @@ def assemble(
     kept = sigma[:keep]
 
     # Nyström: phi = (1/sigma) ∫ rho(·, v) psi(v) dv continues phi beyond the samples, and likewise
-    # psi. psi has no mean under the gauge, so rho needs no projection in the first; in the second
-    # the mean over v is taken out of what comes back.
+    # psi. Under the gauge psi has no mean but for rounding, which 1/sigma would blow up: the mean
+    # over v is taken out of rho on both sides.
     def continue_phi(points: Array, values: Array) -> Array:
         r = values.shape[1]
-        return np.asarray((rho.outer(points, gv.nodes) * gv.weights) @ psi[:, :r] / kept[:r])
+        rows = rho.outer(points, gv.nodes)
+        if ask.gauge == "softmax":
+            rows = rows - (rows @ gv.weights / gv.volume)[:, None]
+        return np.asarray((rows * gv.weights) @ psi[:, :r] / kept[:r])
 
     def continue_psi(points: Array, values: Array) -> Array:
         r = values.shape[1]

@@ -64,7 +64,18 @@ class Region:
         return np.stack(columns, axis=-1)
 
 
-@dataclass(frozen=True, eq=False)
+def real_array(what: str, values: object) -> Float[Array, "..."]:
+    """`values` as an array of float64, or an InputError when they are no real numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what} must be real numbers", values, "Pass an array of floats.")
+    return array.astype(float)
+
+
+@dataclass(frozen=True, eq=False, init=False)
 class Samples:
     """Points of an empirical measure, weight 1/N each, in any dimension.
 
@@ -73,8 +84,8 @@ class Samples:
 
     points: Float[Array, "..."]
 
-    def __post_init__(self) -> None:
-        points = np.asarray(self.points, dtype=float)
+    def __init__(self, points: object) -> None:
+        points = real_array("samples", points)
         if points.ndim not in (1, 2) or points.size == 0:
             raise InputError(
                 "samples must have shape (N,) or (N, d) with N >= 1",
@@ -151,7 +162,11 @@ def as_domain(value: object, what: str = "the domain") -> Domain:
         return value
     if isinstance(value, np.ndarray):
         return Samples(value)
-    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0:
+    if (
+        isinstance(value, Sequence)
+        and not isinstance(value, str | bytes | bytearray)
+        and len(value) > 0
+    ):
         if all(isinstance(side, Sequence | np.ndarray) for side in value):
             return box(*value)
         return Region(((_interval(what, value),),))

@@ -1,11 +1,14 @@
 """Calling a coupling safely: broadcasting, torch or numpy, finite values, and a count of calls.
 
+Values far from 1 are measured in a unit of their own, because the squares of 1e±200 are no numbers.
+
 In one dimension rho sees numbers: u of shape (m, 1), v of shape (1, n). In d dimensions (and for
 samples given as rows) it sees points: (m, 1, d) and (1, n, d).
 """
 
 import copy
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,8 @@ from attnrate.theory.panels import Array
 
 #: Entries asked of rho in one call, so that intermediate arrays stay small
 _BLOCK = 1 << 20
+#: Powers of two beyond which squares come near to the ends of float64
+_FARTHEST = 300
 
 
 def numbers_only(domain: Domain) -> bool:
@@ -31,6 +36,20 @@ class Evaluator:
         self._rho = _as_numpy_function(rho, numbers_only(u) and numbers_only(v))
         self._plain = (numbers_only(u), numbers_only(v))
         self.count = 0
+        #: what values are divided by: a power of two, so that nothing is rounded
+        self.unit = 1.0
+
+    def change_unit(self, size: float) -> bool:
+        """Take `size`, in the unit so far, as the new unit if it is far from 1; whether it was.
+
+        The unit falls at most once and then only rises, so that asking again and again ends.
+        """
+        power = int(np.frexp(size)[1])
+        falls = power < -_FARTHEST and self.unit == 1.0 and size > 0.0
+        if not falls and power <= _FARTHEST:
+            return False
+        self.unit = float(np.ldexp(self.unit, power))
+        return True
 
     def outer(self, u: Float[Array, "m d"], v: Float[Array, "n e"]) -> Float[Array, "m n"]:
         """rho(u_i, v_j) for all pairs."""
@@ -51,13 +70,13 @@ class Evaluator:
     def _checked(
         self, left: Array, right: Array, shape: tuple[int, ...], u: Array, v: Array
     ) -> Array:
-        self.count += int(np.prod(shape))
+        self.count += prod(shape)
         with np.errstate(all="ignore"):
             raw = np.asarray(self._rho(left, right))
         if raw.dtype.kind not in "fiub":
             raise InputError("rho must return real numbers; it returned dtype", str(raw.dtype))
         try:
-            values = np.broadcast_to(raw, shape)
+            values = raw if raw.shape == shape else np.broadcast_to(raw, shape)
         except ValueError:
             raise InputError(
                 f"rho was called with arrays of shape {left.shape} and {right.shape}, which "
@@ -74,7 +93,7 @@ class Evaluator:
                 float(values[bad]),
                 "Change the domain so that it leaves out that point, or rho so that it is finite.",
             )
-        return np.array(values, dtype=float)
+        return np.asarray(np.divide(values, self.unit, dtype=float))
 
 
 def _show(point: Array) -> str:

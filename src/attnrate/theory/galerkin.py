@@ -36,10 +36,10 @@ class GalerkinMatrix:
     unresolved: float
 
 
-def crossed_blocks(
-    rho: Evaluator, matrix: Float[Array, "m n"], u: Axis, v: Axis, tolerance: float
-) -> Bool[Array, "panels_u panels_v"]:
-    """Blocks in which the polynomials miss more than `tolerance`, in either direction."""
+def missed_by_block(
+    rho: Evaluator, matrix: Float[Array, "m n"], u: Axis, v: Axis
+) -> Float[Array, "panels_u panels_v"]:
+    """For each block the L² norm of what its polynomials miss (estimated), in both directions."""
     blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
     last_u = np.einsum("pk,apbq->akbq", panel_rule(u.order).transform[:, u.order // 2 :], blocks)
     last_v = np.einsum("apbq,ql->apbl", blocks, panel_rule(v.order).transform[:, v.order // 2 :])
@@ -48,7 +48,7 @@ def crossed_blocks(
     hidden_u = _hidden(rho.outer(u.edges[:, None], v.nodes[:, None]), matrix, u, v)
     hidden_v = _hidden(rho.outer(u.nodes[:, None], v.edges[:, None]).T, matrix.T, v, u).T
     total = missed_u**2 + missed_v**2 + hidden_u**2 + hidden_v**2
-    return np.asarray(np.sqrt(total) > tolerance)
+    return np.asarray(np.sqrt(total))
 
 
 def _hidden(
@@ -77,6 +77,8 @@ def corrected(
     tolerance: float,
 ) -> GalerkinMatrix:
     """The nodal matrix with its crossed blocks replaced by adaptive integrals."""
+    if not crossed.any():
+        return GalerkinMatrix(nodal, 0.0, 0.0)
     matrix = nodal.copy()
     block_u, block_v = np.nonzero(crossed)
     limit = rho.count + _MOST_EVALUATIONS

@@ -20,7 +20,7 @@ from attnrate.theory.decomposition import (
 )
 from attnrate.theory.domain import Region
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.galerkin import corrected, crossed_blocks, nodal_matrix
+from attnrate.theory.galerkin import GalerkinMatrix, corrected, missed_by_block, nodal_matrix
 from attnrate.theory.panels import panel_rule, product_grid
 
 #: Galerkin unknowns: where it starts and where it stops
@@ -44,12 +44,18 @@ def decompose_kinked(
         nodal = nodal_matrix(rho, au, av)
         norm = float(np.linalg.norm(nodal))
         tolerance = ask.fine * norm / np.sqrt(au.panels + av.panels)
-        crossed = crossed_blocks(rho, nodal, au, av, tolerance)
+        rough = missed_by_block(rho, nodal, au, av)
+        crossed = rough > tolerance
         if not last and crossed.sum() > 6 * (au.panels + av.panels):
             cut *= 2
             continue
-        built = corrected(rho, nodal, crossed, au, av, tolerance)
+        if 2 * crossed.sum() > crossed.size:
+            # kinks along curves do not cross most blocks: rho is rough, and integrals take ages
+            built = GalerkinMatrix(nodal, 0.0, float(np.linalg.norm(rough)))
+        else:
+            built = corrected(rho, nodal, crossed, au, av, tolerance)
         matrix = built.matrix
+        norm = float(np.sqrt(np.sum(matrix**2) + built.missed))
         if ask.gauge == "softmax":
             matrix = without_constants(matrix.T, gv.weights).T
         left, sigma, right_t = svd(matrix, full_matrices=False, check_finite=False)
@@ -88,8 +94,12 @@ def _tail_agrees(
     volume: float,
     generator: np.random.Generator,
 ) -> bool:
-    """Phase 4 for a spectrum that goes on: the residual at fresh points must be the known tail."""
+    """Phase 4 for a spectrum that goes on: no more may be left at fresh points than the tail.
+
+    The residual lives in a thin band around a kink, so its mean is known only roughly; what is
+    looked for is a feature that the panels have not seen.
+    """
     u, v = du.draw(4 * FRESH, generator), dv.draw(4 * FRESH, generator)
     gap = (rho.pairs(u, v) - result(u[:, 0], v[:, 0])) ** 2 * volume
     spread = float(np.std(gap)) / np.sqrt(len(gap))
-    return bool(abs(float(np.mean(gap)) - result.rest**2) <= 6 * spread + 64 * EPS * result.norm**2)
+    return bool(np.mean(gap) <= 4 * result.rest**2 + 6 * spread + 64 * EPS * result.norm**2)

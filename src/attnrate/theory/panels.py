@@ -8,6 +8,7 @@ unresolved panel is bisected. Kinks at fixed places are met by panels that shrin
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import sqrt
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -56,16 +57,16 @@ def panel_rule(order: int) -> PanelRule:
 
 def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, "*shape order"]:
     """P_0 … P_{order-1} at t in [-1, 1], orthonormal in L²(-1, 1), by the three-term recurrence."""
-    values = np.empty((*t.shape, order))
-    values[..., 0] = np.sqrt(0.5)
+    values = np.empty((order, *t.shape))
+    values[0] = sqrt(0.5)
     if order > 1:
-        values[..., 1] = np.sqrt(1.5) * t
+        values[1] = sqrt(1.5) * t
     for j in range(1, order - 1):
         # (j+1) p_{j+1} = (2j+1) t p_j - j p_{j-1}, rescaled to unit norm
-        up = np.sqrt((2 * j + 1) * (2 * j + 3)) / (j + 1)
-        down = j / (j + 1) * np.sqrt((2 * j + 3) / (2 * j - 1))
-        values[..., j + 1] = up * t * values[..., j] - down * values[..., j - 1]
-    return values
+        up = sqrt((2 * j + 1) * (2 * j + 3)) / (j + 1)
+        down = j / (j + 1) * sqrt((2 * j + 3) / (2 * j - 1))
+        values[j + 1] = up * t * values[j] - down * values[j - 1]
+    return np.moveaxis(values, 0, -1)
 
 
 def missed(coefficients: Float[Array, "*shape half"]) -> Float[Array, "*shape"]:

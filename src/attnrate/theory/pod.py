@@ -63,6 +63,7 @@ def pod(
     require_choice("gauge", gauge, (None, "softmax"))
     evaluator = Evaluator(rho, du, dv)
     result = _decompose(evaluator, du, dv, Request(max(float(rtol), 64 * EPS), max_rank, gauge))
+    result = result.scaled(evaluator.unit)
     if not result.converged:
         warnings.warn(
             f"the POD did not converge: the singular values are uncertain by {result.error:.2g} "
@@ -85,9 +86,18 @@ def _decompose(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
         stuck = finer == (None, None)
         most = min(len(g.nodes) // (1 if isinstance(g, Samples) else 2) for g in (gu, gv))
         cross = find_cross(rho, gu.nodes, gv.nodes, ask.fine / 4, min(most, 1024), generator)
+        while rho.change_unit(cross.scale):
+            cross = find_cross(rho, gu.nodes, gv.nodes, ask.fine / 4, min(most, 1024), generator)
         fresh = du.draw(FRESH, generator), dv.draw(FRESH, generator)
-        sound = cross.complete and holds(cross, rho, *fresh, 100 * ask.rtol)
-        if not sound and isinstance(du, Region) and isinstance(dv, Region) and du.d == dv.d == 1:
+        # zero wherever rho was seen so far: it is looked at more closely before that is believed
+        unseen = cross.scale == 0.0 and not stuck
+        sound = cross.complete and not unseen and holds(cross, rho, *fresh, 100 * ask.rtol)
+        if (
+            not (sound or unseen)
+            and isinstance(du, Region)
+            and isinstance(dv, Region)
+            and du.d == dv.d == 1
+        ):
             assert isinstance(gu, Grid)
             if stuck or (gu.axes[0].panels >= 16 and kinked(cross, rho, gu)):
                 return decompose_kinked(rho, du, dv, ask, generator)
@@ -180,8 +190,11 @@ def _from_factors(
     q_left, r_left = qr(np.sqrt(gu.weights)[:, None] * left, mode="economic", check_finite=False)
     weighted = np.sqrt(gv.weights)[:, None] * right
     if ask.gauge == "softmax":
-        weighted = without_constants(weighted, gv.weights)
+        # orthogonal to the constants by Householder; subtracted means would leave eps/sigma of them
+        weighted = np.column_stack([np.sqrt(gv.weights), weighted])
     q_right, r_right = qr(weighted, mode="economic", check_finite=False)
+    if ask.gauge == "softmax":
+        q_right, r_right = q_right[:, 1:], r_right[1:, 1:]
     a, sigma, bt = svd(r_left @ r_right.T, check_finite=False)
     error = max(error, EPS * norm)
     keep = count_values(sigma, norm, ask)
@@ -194,7 +207,10 @@ def _dense_samples(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
     """Samples: the matrix itself, weighted by 1/sqrt(N M)."""
     assert isinstance(du, Samples)
     assert isinstance(dv, Samples)
-    matrix = rho.outer(du.nodes, dv.nodes) / np.sqrt(len(du.nodes) * len(dv.nodes))
+    values = rho.outer(du.nodes, dv.nodes)
+    if rho.change_unit(float(np.max(np.abs(values)))):
+        return _dense_samples(rho, du, dv, ask)
+    matrix = values / np.sqrt(len(du.nodes) * len(dv.nodes))
     norm = float(np.linalg.norm(matrix))
     if ask.gauge == "softmax":
         matrix = without_constants(matrix.T, dv.weights).T

@@ -1,0 +1,198 @@
+"""The POD of a target's own coupling: sigma, phi and psi on tokens, and what a truncation leaves.
+
+Softmax sees pairs (x(t), x(s)) with s = t among them, and for those the POD promises nothing:
+Eq. 46 counts them as if x(t) and x(s) were independent. Here their share is computed apart.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from attnrate.errors import InputError, require_choice
+from attnrate.targets import (
+    AttentionTarget,
+    FiniteRankCoupling,
+    PositionedInputs,
+    SpectralCoupling,
+    UniformInputs,
+)
+from attnrate.theory.decomposition import Gauge
+from attnrate.theory.domain import Domain, Region, Samples, box, union
+from attnrate.theory.panels import Array, Grid, product_grid
+from attnrate.theory.pod import pod
+
+Tensor = torch.Tensor
+TokenFunction = Callable[[Tensor], Tensor]
+#: Tokens that stand for an input law without a grid
+_TOKENS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class CouplingBasis:
+    """sigma, phi and psi of a target's coupling on the domain of its tokens."""
+
+    target: AttentionTarget
+    domain: Domain
+    gauge: Gauge
+    sigma: Float[Array, " rank"]
+    rest: float
+    phi: TokenFunction
+    psi: TokenFunction
+
+    @property
+    def rank(self) -> int:
+        """How many terms are known."""
+        return len(self.sigma)
+
+    def tail(self, r: int) -> float:
+        """(Σ_{k>r} sigma_k²)^½ with respect to length, as in Eq. 11."""
+        return float(np.sqrt(np.sum(self.sigma[r:] ** 2) + self.rest**2))
+
+    def query(self, x: Float[Tensor, "*shape d"], m_h: int) -> Float[Tensor, "*shape m_h"]:
+        """sqrt(sigma_k) phi_k(x) for k <= m_h, zero beyond the rank."""
+        return self._factor(self.phi(x), m_h)
+
+    def key(self, x: Float[Tensor, "*shape d"], m_h: int) -> Float[Tensor, "*shape m_h"]:
+        """sqrt(sigma_k) psi_k(x) for k <= m_h, zero beyond the rank."""
+        return self._factor(self.psi(x), m_h)
+
+    def _factor(self, values: Tensor, m_h: int) -> Tensor:
+        r = min(m_h, self.rank)
+        root = torch.as_tensor(np.sqrt(self.sigma[:r]), dtype=values.dtype, device=values.device)
+        return torch.nn.functional.pad(values[..., :r] * root, (0, m_h - r))
+
+    def pair_energy(self, r: int) -> float:
+        """E mean_t Σ_{s≠t} |rho - rho_r|² at (x(t), x(s)): the pairs that the POD speaks of."""
+        tail = self.tail(r)
+        inputs, length = self.target.inputs, self.target.length
+        if isinstance(inputs, PositionedInputs):
+            # every pair of positions has its own block of the domain, and they add up to the tail
+            least = min(b - a for a, b in inputs.intervals)
+            return tail**2 / (length * least**2)
+        return (length - 1) * (tail / _volume(self.domain)) ** 2
+
+    def diagonal_energy(self, r: int) -> float:
+        """E |rho - rho_r|² at (x, x), the pair s = t."""
+        rho, terms, weights = self._diagonal
+        gap = rho - np.sum(terms[:, : min(r, self.rank)], axis=1)
+        return float(weights @ gap**2)
+
+    @property
+    def _diagonal(self) -> tuple[Array, Array, Array]:
+        return _diagonal_terms(self)
+
+
+def target_domain(target: AttentionTarget) -> Domain:
+    """Where the tokens of a target live, as a domain for `pod`."""
+    inputs = target.inputs
+    if isinstance(inputs, UniformInputs) and inputs.d <= 3:
+        return box(*zip(inputs.low, inputs.high, strict=True))
+    if isinstance(inputs, PositionedInputs):
+        return union(*inputs.intervals)
+    count = -(-_TOKENS // target.length)
+    return Samples(target.sample(count, seed=0).reshape(-1, target.d).numpy()[:_TOKENS])
+
+
+def require_softmax(target: object) -> AttentionTarget:
+    """`target` itself if it is of the form of Eq. 8 with softmax, else an InputError."""
+    if not isinstance(target, AttentionTarget):
+        raise InputError(
+            "the target is not of the form of Eq. 8",
+            type(target).__name__,
+            "Pass an AttentionTarget, with its F, f and rho.",
+        )
+    if target.normalise != "softmax":
+        raise InputError(
+            "Eq. 5 has softmax, the target has",
+            target.normalise,
+            "Pass target.softened(beta), whose limit for large beta is the hard-max.",
+        )
+    return target
+
+
+@lru_cache(maxsize=64)
+def coupling_basis(target: AttentionTarget, gauge: Gauge = "softmax") -> CouplingBasis:
+    """The POD of the target's coupling, in closed form where there is one."""
+    require_choice("gauge", gauge, (None, "softmax"))
+    domain, rho = target_domain(target), target.rho
+    if isinstance(rho, SpectralCoupling) and domain == box((0.0, 1.0)):
+        # the sines have no mean on [0, 1], so the gauge leaves them alone
+        rank = int(np.sum(rho.sigma > 0)) or 1
+
+        def sines(x: Tensor) -> Tensor:
+            return rho.phi(x, rank)
+
+        return CouplingBasis(target, domain, gauge, rho.sigma[:rank], 0.0, sines, sines)
+    # tensor grids in several dimensions cannot carry twelve digits; what is missed joins the rest
+    result = pod(rho, domain, gauge=gauge, rtol=1e-12 if domain.d == 1 else 1e-7)
+    return CouplingBasis(
+        target,
+        domain,
+        gauge,
+        result.sigma,
+        float(np.hypot(result.rest, result.error)),
+        _on_tokens(result.phi, domain),
+        _on_tokens(result.psi, domain),
+    )
+
+
+def exact_factors(target: AttentionTarget, m_h: int) -> tuple[TokenFunction, TokenFunction] | None:
+    """The factors of a finite-rank coupling when m_h holds them all: no POD is needed then."""
+    rho = target.rho
+    if not isinstance(rho, FiniteRankCoupling) or rho.rank > m_h:
+        return None
+
+    def padded(side: TokenFunction) -> TokenFunction:
+        return lambda x: torch.nn.functional.pad(side(x), (0, m_h - rho.rank))
+
+    return padded(rho.left), padded(rho.right)
+
+
+def _on_tokens(function: Callable[[object], Array], domain: Domain) -> TokenFunction:
+    """A function of numpy points as a function of token tensors with a last axis of d numbers."""
+    numbers = isinstance(domain, Region) and domain.d == 1
+
+    def evaluate(x: Tensor) -> Tensor:
+        points = x.detach().cpu().double().numpy()
+        values = function(points[..., 0] if numbers else points)
+        return torch.as_tensor(values, dtype=x.dtype, device=x.device)
+
+    return evaluate
+
+
+def _volume(domain: Domain) -> float:
+    if isinstance(domain, Samples):
+        return 1.0
+    return float(np.prod([sum(b - a for a, b in axis) for axis in domain.axes]))
+
+
+def fine_grid(domain: Domain, features: int) -> Grid | Samples:
+    """A grid on which functions with up to `features` oscillations an axis are integrated well."""
+    if isinstance(domain, Samples):
+        return domain
+    pieces = {1: max(32, features // 4), 2: 4, 3: 1}[domain.d]
+    return product_grid(domain.axes, 32, -(-pieces // len(domain.axes[0])))
+
+
+@lru_cache(maxsize=16)
+def _diagonal_terms(basis: CouplingBasis) -> tuple[Array, Array, Array]:
+    grid = fine_grid(basis.domain, basis.rank)
+    x = torch.from_numpy(grid.nodes)
+    rho = basis.target.rho(x, x).numpy()
+    if basis.gauge == "softmax":
+        rho = rho - _row_means(basis, x)
+    terms = (basis.phi(x) * basis.psi(x)).numpy() * basis.sigma
+    return rho, terms, grid.weights / np.sum(grid.weights)
+
+
+def _row_means(basis: CouplingBasis, x: Float[Tensor, "m d"]) -> Float[Array, " m"]:
+    grid = fine_grid(basis.domain, basis.rank)
+    v = torch.from_numpy(grid.nodes)
+    weights = grid.weights / np.sum(grid.weights)
+    rows = max(1, (1 << 22) // max(1, len(v) * basis.target.d))
+    parts = [basis.target.rho.outer(x[i : i + rows], v).numpy() for i in range(0, len(x), rows)]
+    return np.asarray(np.concatenate(parts) @ weights)

@@ -1,0 +1,189 @@
+"""Theorem 4.1: the bound as printed (Eq. 17) and as proved, and the best split of a budget.
+
+As proved. Let delta be the error of the coupling. The Jacobian of softmax maps delta to
+a_s (delta_s - mean delta), so |softmax(rho + delta) - softmax(rho)|_1 <= max_s |delta_s|. With
+R_f = min_c sup|f - c| (the weights sum to one, so a constant in f is free) and K_F,
+
+    |H_t - Ĥ_t| <= K_F (R_f max_s |delta_s| + sup|f - f̂|) + sup|F - F̂|,
+
+and max_s |delta_s| <= (Σ_s delta_s²)^½ + sup|rho_m - rho^|. The mean of Σ_s delta_s² is
+(tau - 1) tail² plus the pair s = t, which Eq. 46 overlooks. Hence
+
+    mse <= (K_F R_f)² ((tau - 1) tail(m_h)² + D²),      l1 <= tau sqrt(the same)
+
+with exact bases. The paper inserts the squared tail where the tail itself belongs (Eq. 46-50), so
+that its exponent 2 alpha - 1 is that of the mean squared error; in L1 it is alpha - 1/2.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.targets import AttentionTarget
+from attnrate.theory.basis import CouplingBasis, coupling_basis, require_softmax
+from attnrate.theory.compile import knots, value_range
+from attnrate.theory.complexity import Complexity, complexity, lipschitz_of_F, radius_of_f
+from attnrate.theory.decomposition import Gauge
+from attnrate.theory.domain import Region
+from attnrate.theory.feedforward import FeedForwardFamily
+
+Norm = Literal["l1", "mse"]
+Form = Literal["printed", "rigorous"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on the error of the best Transformer with head size m_h and m_ff units a component.
+
+    For l1 the two terms add up; for mse their roots do. `trivial` is what any model reaches whose
+    values stay among those of f: a bound above it says nothing.
+    """
+
+    value: float
+    rank_term: float
+    feedforward_term: float
+    norm: Norm
+    form: Form
+    m_h: int
+    m_ff: int | None
+    trivial: float
+
+    def __str__(self) -> str:
+        size = f"m_h = {self.m_h}" + ("" if self.m_ff is None else f", m_ff = {self.m_ff}")
+        idle = (
+            f"; above {self.trivial:.3g}, so it says nothing" if self.value > self.trivial else ""
+        )
+        return (
+            f"{self.form} bound, {self.norm}, {size}: {self.value:.4g} "
+            f"(rank {self.rank_term:.4g}, feed-forward {self.feedforward_term:.4g}{idle})"
+        )
+
+
+def jackson_bound(
+    target: AttentionTarget,
+    m_h: int,
+    m_ff: int | None = None,
+    norm: Norm = "l1",
+    form: Form = "rigorous",
+    *,
+    alpha: float | None = None,
+    family: str | FeedForwardFamily = "interpolant",
+    gauge: Gauge = "softmax",
+) -> Bound:
+    """Theorem 4.1 for a target: l1 is E Σ_t |H_t - Ĥ_t|, mse is E mean_t |H_t - Ĥ_t|².
+
+    With m_ff=None the feed-forward term is zero. The rigorous form is an upper bound on the error
+    of `compile_target(target, m_h, m_ff)`, and so on the best; it always uses the interpolants
+    that are compiled. The printed form is Eq. 17 with C0, C1^(alpha) and the chosen family; the
+    paper states it in L1 and compares it with mean squared errors (Fig. 1), so it is the same
+    number for both norms.
+    """
+    target = require_softmax(target)
+    m_h = require_whole("m_h", m_h, 1)
+    m_ff = None if m_ff is None else require_whole("m_ff", m_ff, 1)
+    require_choice("norm", norm, ("l1", "mse"))
+    require_choice("form", form, ("printed", "rigorous"))
+    diameter = 2 * lipschitz_of_F(target) * radius_of_f(target)
+    trivial = target.length * diameter if norm == "l1" else diameter**2
+    if form == "printed":
+        measures = complexity(target, alpha, family, gauge)
+        return replace(_printed(target, measures, m_h, m_ff), norm=norm, trivial=trivial)
+    basis = coupling_basis(target, gauge)
+    rank = lipschitz_of_F(target) * radius_of_f(target) * _logit_error(basis, m_h)
+    networks = 0.0 if m_ff is None else _network_error(target, basis, m_h, m_ff)
+    if norm == "l1":
+        rank, networks = target.length * rank, target.length * networks
+        return Bound(rank + networks, rank, networks, norm, form, m_h, m_ff, trivial)
+    value = (rank + networks) ** 2
+    return Bound(value, rank**2, networks**2, norm, form, m_h, m_ff, trivial)
+
+
+def _printed(target: AttentionTarget, measures: Complexity, m_h: int, m_ff: int | None) -> Bound:
+    """Eq. 17 as it stands."""
+    scale = target.length**2 * measures.C0
+    rank = scale * measures.C1 / m_h ** (2 * measures.alpha - 1)
+    networks = 0.0
+    if m_ff is not None:
+        beta = measures.beta
+        networks = scale * measures.C2(m_h) * m_h ** (beta + 1) / m_ff**beta
+    return Bound(rank + networks, rank, networks, "l1", "printed", m_h, m_ff, 0.0)
+
+
+def _logit_error(basis: CouplingBasis, m_h: int) -> float:
+    """(E mean_t Σ_s delta_s²)^½ of the coupling cut at rank m_h."""
+    return float(np.sqrt(basis.pair_energy(m_h) + basis.diagonal_energy(m_h)))
+
+
+def _network_error(target: AttentionTarget, basis: CouplingBasis, m_h: int, m_ff: int) -> float:
+    """K_F (R_f sup|rho_m - rho^| + sup|f - f̂|) + sup|F - F̂| of the compiled interpolants."""
+    measures = complexity(target, gauge=basis.gauge)
+    parts = measures._parts
+    domain = basis.domain
+    assert isinstance(domain, Region)
+    pieces = knots(domain.axes[0], m_ff).pieces
+    both = parts.bases(m_h)[: basis.rank] / pieces**2
+    sigma, sup = basis.sigma[: len(both)], measures.sup_bases
+    # |phi psi - phî psî| <= |phi| e_psi + |psi| e_phi + e_phi e_psi, with e_phi + e_psi = both
+    coupling = float(np.sum(sigma * (sup * both + both**2 / 4)))
+    inner, outer = parts.inner / pieces**2, _outer_error(target, m_ff)
+    return measures.K_F * (radius_of_f(target) * coupling + inner) + outer
+
+
+def _outer_error(target: AttentionTarget, m_ff: int) -> float:
+    parts = complexity(target)._parts
+    return parts.outer / knots((value_range(target),), m_ff).pieces ** 2
+
+
+@dataclass(frozen=True)
+class Split:
+    """The m_h and m_ff that make the bound smallest for a number of parameters."""
+
+    m_h: int
+    m_ff: int
+    parameters: int
+    bound: Bound
+
+    def __str__(self) -> str:
+        return (
+            f"m_h = {self.m_h}, m_ff = {self.m_ff} ({self.parameters:,} parameters)\n  {self.bound}"
+        )
+
+
+def parameters_of(m_h: int, m_ff: int, d: int = 1, inner: int = 1, out: int = 1) -> int:
+    """Parameters of the compiled Transformer: f̂ and F̂ with m_ff hidden units, W_Q, W_K, W_V."""
+    n = 2 * m_h + inner
+    f_hat = (d + 1) * m_ff + (m_ff + 1) * n
+    F_hat = (inner + 1) * m_ff + (m_ff + 1) * out
+    return f_hat + F_hat + n * (2 * m_h + inner)
+
+
+def best_split(
+    target: AttentionTarget,
+    parameters: int,
+    norm: Norm = "l1",
+    *,
+    gauge: Gauge = "softmax",
+) -> Split:
+    """Spend a number of parameters on m_h and m_ff so that the rigorous bound is smallest."""
+    target = require_softmax(target)
+    parameters = require_whole("parameters", parameters, 1)
+    rank = coupling_basis(target, gauge).rank
+    best: Split | None = None
+    for m_h in range(1, max(rank, 1) + 1):
+        base = parameters_of(m_h, 0)
+        each = parameters_of(m_h, 1) - base
+        m_ff = (parameters - base) // each
+        if m_ff < 1:
+            break
+        bound = jackson_bound(target, m_h, m_ff, norm, gauge=gauge)
+        if best is None or bound.value < best.bound.value:
+            best = Split(m_h, m_ff, parameters_of(m_h, m_ff), bound)
+    if best is None:
+        raise InputError(
+            "the smallest compiled Transformer has more parameters than that",
+            parameters,
+            f"Pass at least {parameters_of(1, 1)}.",
+        )
+    return best

@@ -1,0 +1,202 @@
+"""A target into the weights of Eq. 5: the Transformer that the proof of Theorem 4.1 constructs.
+
+Rows of W_Q and W_K are unit vectors (Eq. 18, with e_{k+m_h} for W_K), W_V picks the last features,
+and f̂ stacks sqrt(sigma_k) phi_k, sqrt(sigma_k) psi_k (k <= m_h) and f.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.models import Transformer, feed_forward
+from attnrate.targets import AttentionTarget
+from attnrate.theory.basis import (
+    TokenFunction,
+    coupling_basis,
+    exact_factors,
+    fine_grid,
+    require_softmax,
+    target_domain,
+)
+from attnrate.theory.decomposition import Gauge
+from attnrate.theory.domain import Region
+
+Tensor = torch.Tensor
+
+
+class ExactFunction(nn.Module):
+    """A known function of tokens as a module without parameters."""
+
+    def __init__(self, function: TokenFunction) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape k"]:
+        """The function itself."""
+        return self.function(x)
+
+
+@dataclass(frozen=True)
+class Knots:
+    """Where piecewise-linear interpolants bend: m_ff pieces over an interval or a union."""
+
+    places: tuple[float, ...]
+    #: pieces within each interval of the domain
+    pieces: int
+
+
+def knots(intervals: tuple[tuple[float, float], ...], m_ff: int) -> Knots:
+    """Equispaced knots with m_ff pieces in all; over a union each interval gets the same number.
+
+    One more piece bridges each gap, where there are no tokens.
+    """
+    pieces = (m_ff + 1) // len(intervals) - 1
+    if pieces < 1:
+        raise InputError(
+            f"m_ff must be at least {2 * len(intervals) - 1} to reach {len(intervals)} intervals",
+            m_ff,
+            "A network bends once in each interval and once in each gap at the least.",
+        )
+    places = [t for a, b in intervals for t in np.linspace(a, b, pieces + 1).tolist()]
+    return Knots(tuple(places), pieces)
+
+
+def _network(
+    inner: Float[Tensor, "m_ff d"],
+    shift: Float[Tensor, " m_ff"],
+    outer: Float[Tensor, "k m_ff"],
+    bias: Float[Tensor, " k"],
+) -> nn.Sequential:
+    """x -> outer relu(inner x + shift) + bias, a network as training uses it, in float64."""
+    network = feed_forward(inner.shape[1], outer.shape[0], inner.shape[0], depth=1).double()
+    first, _, last = network
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        first.weight.copy_(inner)
+        first.bias.copy_(shift)
+        last.weight.copy_(outer)
+        last.bias.copy_(bias)
+    return network
+
+
+def interpolant(
+    places: tuple[float, ...], values: Float[Tensor, "knots k"], m_ff: int
+) -> nn.Sequential:
+    """The piecewise-linear functions through (places, values) as a ReLU network of width m_ff."""
+    at = torch.tensor(places, dtype=torch.float64)
+    slopes = (values[1:] - values[:-1]) / (at[1:] - at[:-1])[:, None]
+    bends = torch.cat([slopes[:1], slopes[1:] - slopes[:-1]])
+    spare = m_ff - len(bends)
+    outer = nn.functional.pad(bends.T, (0, spare))
+    shift = nn.functional.pad(-at[:-1], (0, spare))
+    return _network(torch.ones(m_ff, 1, dtype=torch.float64), shift, outer, values[0])
+
+
+def fitted(
+    points: Float[Tensor, "n d"], values: Float[Tensor, "n k"], m_ff: int, seed: int
+) -> nn.Sequential:
+    """A ReLU network of width m_ff fitted to samples: random hinges, least squares behind them."""
+    generator = torch.Generator().manual_seed(seed)
+    inner = torch.randn(m_ff, points.shape[1], generator=generator, dtype=torch.float64)
+    inner = inner / inner.norm(dim=-1, keepdim=True)
+    through = points[torch.randint(len(points), (m_ff,), generator=generator)]
+    shift = -(inner * through).sum(-1)
+    hidden = (points @ inner.T + shift).relu()
+    design = torch.cat([hidden, torch.ones(len(points), 1, dtype=torch.float64)], dim=1)
+    weights = torch.linalg.lstsq(design, values, driver="gelsd").solution
+    return _network(inner, shift, weights[:-1].T, weights[-1])
+
+
+def compile_target(
+    target: AttentionTarget,
+    m_h: int,
+    m_ff: int | None = None,
+    *,
+    gauge: Gauge = "softmax",
+    seed: int = 0,
+) -> Transformer:
+    """The Transformer (Eq. 5, float64) that the proof builds for `target` with head size m_h.
+
+    With m_ff=None every component is evaluated exactly, so what is left is the error of the rank.
+    With a number f̂ and F̂ are ReLU networks with one hidden layer of m_ff units, so that every
+    component (sqrt(sigma) phi_k, sqrt(sigma) psi_k, f, F) is one: its piecewise-linear interpolant
+    for functions of one variable, fitted to samples (with `seed`) for functions of several. The
+    gauge is used unless gauge=None.
+    """
+    target = require_softmax(target)
+    m_h = require_whole("m_h", m_h, 1)
+    m_ff = None if m_ff is None else require_whole("m_ff", m_ff, 1)
+    require_choice("gauge", gauge, (None, "softmax"))
+    features = _features(target, m_h, gauge)
+    inner = int(target.f(target.sample(1, 0)).shape[-1])
+    f_hat: nn.Module = ExactFunction(features)
+    F_hat: nn.Module = ExactFunction(target.F)
+    if m_ff is not None:
+        f_hat = _feature_networks(target, features, m_ff, seed)
+        F_hat = _outer_network(target, inner, m_ff, seed)
+    n = 2 * m_h + inner
+    model = Transformer(
+        target.d, target.out, n=n, m_h=m_h, m_v=inner, f_hat=f_hat, F_hat=F_hat
+    ).double()
+    unit = torch.eye(n, dtype=torch.float64)
+    with torch.no_grad():
+        model.W_Q.weight.copy_(unit[:m_h])
+        model.W_K.weight.copy_(unit[m_h : 2 * m_h])
+        model.W_V.weight.copy_(unit[2 * m_h :])
+    return model
+
+
+def _features(target: AttentionTarget, m_h: int, gauge: Gauge) -> TokenFunction:
+    factors = exact_factors(target, m_h)
+    if factors is not None:
+        query, key = factors
+        return lambda x: torch.cat([query(x), key(x), target.f(x)], dim=-1)
+    basis = coupling_basis(target, gauge)
+    return lambda x: torch.cat([basis.query(x, m_h), basis.key(x, m_h), target.f(x)], dim=-1)
+
+
+def _feature_networks(
+    target: AttentionTarget, features: TokenFunction, m_ff: int, seed: int
+) -> nn.Sequential:
+    domain = target_domain(target)
+    if isinstance(domain, Region) and domain.d == 1:
+        bends = knots(domain.axes[0], m_ff)
+        at = torch.tensor(bends.places, dtype=torch.float64)[:, None]
+        return interpolant(bends.places, features(at), m_ff)
+    points = _tokens(target, m_ff, seed)
+    return fitted(points, features(points), m_ff, seed)
+
+
+def _outer_network(target: AttentionTarget, inner: int, m_ff: int, seed: int) -> nn.Sequential:
+    if inner == 1:
+        low, high = value_range(target)
+        bends = knots(((low, high),), m_ff)
+        at = torch.tensor(bends.places, dtype=torch.float64)[:, None]
+        return interpolant(bends.places, target.F(at), m_ff)
+    count = max(1, 20 * m_ff // target.length)
+    x = target.sample(count, seed)
+    points = target.inner(x).reshape(-1, inner)
+    return fitted(points, target.F(points), m_ff, seed)
+
+
+def _tokens(target: AttentionTarget, m_ff: int, seed: int) -> Float[Tensor, "n d"]:
+    count = max(64, 20 * m_ff // target.length)
+    return target.sample(count, seed).reshape(-1, target.d)
+
+
+def value_range(target: AttentionTarget) -> tuple[float, float]:
+    """The least and the largest value of a scalar f, from a fine grid with its end points."""
+    domain = target_domain(target)
+    points = torch.from_numpy(fine_grid(domain, 128).nodes)
+    if isinstance(domain, Region) and domain.d == 1:
+        ends = torch.tensor([t for i in domain.axes[0] for t in i], dtype=torch.float64)
+        points = torch.cat([points, ends[:, None]])
+    values = target.f(points)
+    low, high = float(values.min()), float(values.max())
+    # a constant f has a range of one point; networks need an interval
+    return (low, high) if high > low else (low - 0.5, high + 0.5)

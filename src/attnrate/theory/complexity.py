@@ -1,0 +1,240 @@
+"""The complexity measures of a target: C0 (Eq. 15), C1 (Eq. 12), C2 (Eq. 14).
+
+They are infima over representations (F, f, rho) of the same target. What is computed here is their
+value at the representation given, with the freedom that softmax leaves (the gauge) used for C1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.targets import AttentionTarget, SpectralCoupling
+from attnrate.targets.checks import require_number
+from attnrate.theory.basis import (
+    CouplingBasis,
+    TokenFunction,
+    coupling_basis,
+    fine_grid,
+    require_softmax,
+)
+from attnrate.theory.compile import value_range
+from attnrate.theory.decomposition import Gauge
+from attnrate.theory.domain import Region
+from attnrate.theory.feedforward import FeedForwardFamily, Interpolant
+from attnrate.theory.feedforward import family as resolve_family
+from attnrate.theory.panels import Array
+
+Tensor = torch.Tensor
+
+
+def envelope(sigma: Float[Array, " rank"], alpha: float) -> float:
+    """C1^(alpha) = sup_k sigma_k k^alpha (Eq. 12, which prints s >= 0 and means s >= 1)."""
+    if len(sigma) == 0:
+        return 0.0
+    return float(np.max(sigma * np.arange(1, len(sigma) + 1) ** alpha))
+
+
+def decay_exponent(sigma: Float[Array, " rank"]) -> float:
+    """An alpha > 1/2 for a spectrum: its slope in log-log. Every alpha > 1/2 is allowed."""
+    positive = sigma[sigma > 0]
+    if len(positive) < 2:
+        return 1.0
+    slope = np.polyfit(np.log(np.arange(1, len(positive) + 1)), np.log(positive), 1)[0]
+    return max(-float(slope), 0.51)
+
+
+@dataclass(frozen=True)
+class Complexity:
+    """C0, C1 and C2 of a target at its own representation; `C1_plain` is without the gauge."""
+
+    C0: float
+    C1: float
+    C1_plain: float
+    alpha: float
+    beta: float
+    family: str
+    K_F: float
+    sup_f: float
+    sup_bases: float
+    _parts: "_FeedForwardParts" = field(repr=False)
+
+    def C2(self, k: int) -> float:
+        """C_FF(F) + C_FF(f) + Σ_{i<=k} (C_FF(phi_i) + C_FF(psi_i)) (Eq. 14)."""
+        k = require_whole("k", k, 1)
+        return self._parts.outer + self._parts.inner + float(np.sum(self._parts.bases(k)))
+
+    def __str__(self) -> str:
+        return (
+            f"C0 = {self.C0:.4g}, C1^({self.alpha:.3g}) = {self.C1:.4g} "
+            f"(without the gauge {self.C1_plain:.4g})\n"
+            f"  {self.family} networks: beta = {self.beta:g}; K_F = {self.K_F:.4g}, "
+            f"sup|f| = {self.sup_f:.4g}, sup|phi|+|psi| = {self.sup_bases:.4g}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _FeedForwardParts:
+    """C_FF of the components, those of the bases only as far as they are asked for."""
+
+    target: AttentionTarget
+    basis: CouplingBasis
+    chosen: FeedForwardFamily
+
+    @property
+    def outer(self) -> float:
+        """C_FF(F) over the values of f."""
+        _require_one_variable(self.target)
+        return self.chosen.complexity(_plain(self.target.F), value_range(self.target))
+
+    @property
+    def inner(self) -> float:
+        """C_FF(f)."""
+        return self.chosen.complexity(_plain(self.target.f), _hull(self.target, self.basis))
+
+    def bases(self, k: int) -> Float[Array, " k"]:
+        """C_FF(phi_i) + C_FF(psi_i) for i <= k, zero beyond the rank."""
+        chosen: Any = self.chosen
+        values = [_basis_complexity(self.basis, chosen, i) for i in range(min(k, self.basis.rank))]
+        return np.array(values + [0.0] * (k - len(values)))
+
+
+def complexity(
+    target: AttentionTarget,
+    alpha: float | None = None,
+    family: str | FeedForwardFamily = "interpolant",
+    gauge: Gauge = "softmax",
+) -> Complexity:
+    """C0, C1^(alpha) and C2^(beta) of a target of the form of Eq. 8.
+
+    alpha defaults to the slope of the spectrum; any alpha > 1/2 may be asked for. The feed-forward
+    family decides beta. C0 is the maximum of K_F ‖f‖ sup(‖psi_i‖ + ‖phi_i‖) and 1: Eq. 15 prints
+    an infimum over the two, which would not bound every term.
+    """
+    target = require_softmax(target)
+    require_choice("gauge", gauge, (None, "softmax"))
+    chosen = resolve_family(family)
+    basis, plain = coupling_basis(target, gauge), coupling_basis(target, None)
+    alpha = (
+        decay_exponent(basis.sigma) if alpha is None else require_number("alpha", alpha, above=0.5)
+    )
+    K_F, sup_f, sup_bases = lipschitz_of_F(target), _sup_f(target), _sup_bases(basis)
+    return Complexity(
+        C0=max(K_F * sup_f * sup_bases, 1.0),
+        C1=envelope(basis.sigma, alpha),
+        C1_plain=envelope(plain.sigma, alpha),
+        alpha=alpha,
+        beta=chosen.beta,
+        family=chosen.name,
+        K_F=K_F,
+        sup_f=sup_f,
+        sup_bases=sup_bases,
+        _parts=_FeedForwardParts(target, basis, chosen),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _basis_complexity(basis: CouplingBasis, chosen: Any, i: int) -> float:
+    hull = _hull(basis.target, basis)
+    if isinstance(basis.target.rho, SpectralCoupling) and isinstance(chosen, Interpolant):
+        a, b = hull
+        # √2 sin 2πku has |second derivative| <= √2 (2πk)²
+        return 2 * (b - a) ** 2 / 8 * sqrt(2.0) * (2 * pi * (i + 1)) ** 2
+    phi, psi = _plain(basis.phi, i), _plain(basis.psi, i)
+    return float(chosen.complexity(phi, hull) + chosen.complexity(psi, hull))
+
+
+def _require_one_variable(target: AttentionTarget) -> None:
+    inner = int(target.f(target.sample(1, 0)).shape[-1])
+    if target.d != 1 or inner != 1 or target.out != 1:
+        raise InputError(
+            "the C_FF families are computed for functions of one variable; this target has "
+            "(d, n', out)",
+            (target.d, inner, target.out),
+            "Leave m_ff out: the rank term alone holds in any dimension.",
+        )
+
+
+def _hull(target: AttentionTarget, basis: CouplingBasis) -> tuple[float, float]:
+    """The one interval on which the bases are functions; C_FF does not go across gaps."""
+    _require_one_variable(target)
+    domain = basis.domain
+    if not isinstance(domain, Region) or len(domain.axes[0]) != 1:
+        raise InputError(
+            "C_FF of the bases needs tokens from one interval; this target's live in",
+            target.inputs,
+            "Leave m_ff out: the rank term alone holds for any inputs.",
+        )
+    return domain.axes[0][0]
+
+
+def _plain(function: TokenFunction, component: int = 0) -> Callable[[Array], Array]:
+    """One component of a function of token tensors as a function of numbers."""
+
+    def evaluate(t: Array) -> Array:
+        x = torch.as_tensor(np.asarray(t, dtype=float))[..., None]
+        with torch.no_grad():
+            return np.asarray(function(x)[..., component].numpy())
+
+    return evaluate
+
+
+def _token_grid(target: AttentionTarget, basis: CouplingBasis) -> Float[Tensor, "n d"]:
+    points = torch.from_numpy(fine_grid(basis.domain, 4 * basis.rank).nodes)
+    if isinstance(basis.domain, Region) and basis.domain.d == 1:
+        ends = torch.tensor([t for i in basis.domain.axes[0] for t in i], dtype=torch.float64)
+        points = torch.cat([points, ends[:, None]])
+    return points
+
+
+def _sup_f(target: AttentionTarget) -> float:
+    x = _token_grid(target, coupling_basis(target, None))
+    return float(target.f(x).norm(dim=-1).max())
+
+
+def _sup_bases(basis: CouplingBasis) -> float:
+    """sup_i ‖psi_i‖_∞ + ‖phi_i‖_∞."""
+    if basis.rank == 0:
+        return 0.0
+    x = _token_grid(basis.target, basis)
+    both = basis.phi(x).abs().amax(0) + basis.psi(x).abs().amax(0)
+    return float(both.max())
+
+
+def radius_of_f(target: AttentionTarget) -> float:
+    """min_c sup |f - c|, from the bounding box of f: softmax weights sum to one, so c is free."""
+    values = target.f(_token_grid(target, coupling_basis(target, None)))
+    middle = (values.amax(0) + values.amin(0)) / 2
+    return float((values - middle).norm(dim=-1).max())
+
+
+@lru_cache(maxsize=64)
+def lipschitz_of_F(target: AttentionTarget) -> float:
+    """K_F: the largest operator norm of F's Jacobian over the hull of f's values.
+
+    For scalar f the hull is its range, with end points; otherwise random points of the hull.
+    """
+    inner = int(target.f(target.sample(1, 0)).shape[-1])
+    if inner == 1:
+        low, high = value_range(target)
+        points = torch.linspace(low, high, 4097, dtype=torch.float64)[:, None]
+    else:
+        values = target.f(target.sample(256, 0)).reshape(-1, target.length, inner)
+        generator = torch.Generator().manual_seed(0)
+        weights = torch.rand(len(values), 4, target.length, generator=generator).double()
+        hull = (weights / weights.sum(-1, keepdim=True)) @ values
+        points = torch.cat([hull.reshape(-1, inner), values.reshape(-1, inner)])[:4096]
+    points = points.detach().requires_grad_(True)
+    values = target.F(points)
+    rows = [
+        torch.autograd.grad(values[:, i].sum(), points, retain_graph=True)[0]
+        for i in range(values.shape[-1])
+    ]
+    jacobian = torch.stack(rows, dim=1)
+    return float(torch.linalg.matrix_norm(jacobian, ord=2).max())

@@ -1,0 +1,226 @@
+"""Prop. B.1, executed: what two representations (Eq. 8) of one target have in common.
+
+What is free in Eq. 8 is more than a constant c(u) added to ρ. With one more coordinate in f,
+ρ(u, v) - ψ(v), e^ψ(v) (f(v), 1) and F(y, z) = F(y/z) give the same target for any ψ.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Float
+
+from attnrate.errors import InputError, require_callable, require_whole
+from attnrate.targets import AttentionTarget, PositionedInputs, UniformInputs
+from attnrate.theory.check import Check, Verdict
+from attnrate.theory.represent import pair_product, represent
+
+Tensor = torch.Tensor
+Function = Callable[[Tensor], Tensor]
+
+_SAME = 1e-11
+_LENGTH = 6
+
+
+def check_B_1(seed: object = 0) -> tuple[Check, Check, Check]:
+    """The three parts of Prop. B.1."""
+    return check_B_1_1(seed=seed), check_B_1_2(seed=seed), check_B_1_3(seed=seed)
+
+
+def check_B_1_1(
+    pair: tuple[AttentionTarget, AttentionTarget] | None = None,
+    samples: object = 500,
+    seed: object = 0,
+) -> Check:
+    """Part 1: H1 = H2 implies F1∘f1 = F2∘f2.
+
+    The proof puts in a constant sequence. On U[0,1]^τ that is allowed; on X^(E) (Eq. 7), the input
+    space of the paper, there is none. Without `pair` three pairs on U[0,1]^τ and one on X^(E) are
+    tried; with it only that one.
+    """
+    samples = require_whole("samples", samples, 1)
+    if pair is not None:
+        gap, scale = _pointwise_gap(pair, samples, seed)
+        return Check(
+            "Prop. B.1 (1)",
+            "If H1(x) = H2(x) for all x, then F1∘f1 = F2∘f2.",
+            f"one given pair, {samples} sequences, seed {seed}",
+            "holds" if gap <= _SAME * scale else "does not hold",
+            gap,
+            f"largest |F1∘f1 - F2∘f2| = {gap:.2g}",
+        )
+    gaps = [_pointwise_gap(two, samples, seed) for two in _equal_pairs()]
+    free = max(gap / scale for gap, scale in gaps)
+    H = pair_product(((0.0, 1.0), (2.0, 3.0)))
+    law = PositionedInputs(((0.0, 1.0), (2.0, 3.0)))
+    encoded, _ = _pointwise_gap((represent(H, law), represent(H.__call__, law)), samples, seed)
+    broken = encoded > 1e-3
+    good: Verdict = "holds when corrected" if broken else "holds"
+    return Check(
+        "Prop. B.1 (1)",
+        "If H1(x) = H2(x) for all x, then F1∘f1 = F2∘f2.",
+        f"three pairs on U[0,1]^{_LENGTH} (affine change of f, c(u) added to ρ, ψ(v) taken from ρ "
+        f"with one more coordinate) and one on X^(E) (two of Theorem A.3's representations of one "
+        f"target, τ = 2); {samples} sequences each, seed {seed}",
+        good if free <= _SAME else "does not hold",
+        free,
+        f"largest |F1∘f1 - F2∘f2| = {free:.2g} of its size where constant sequences are inputs, "
+        f"and {encoded:.3g} on X^(E), where there are none and the proof has nothing to put in. "
+        "Corrected: it holds when every constant sequence is an input.",
+    )
+
+
+def check_B_1_2(
+    pointwise: Function | None = None, samples: object = 500, seed: object = 0
+) -> Check:
+    """Part 2, hard-max: equal outputs mean equal argmax when F∘f is injective and argmax unique.
+
+    `pointwise` is F∘f on tokens in [-1, 1], x³ + x unless told. For every pair of couplings out of
+    five, and every position, it is tried that outputs that agree come from one token.
+    """
+    samples = require_whole("samples", samples, 1)
+    g = require_callable("pointwise", _cubic if pointwise is None else pointwise)
+    law = UniformInputs((-1.0,), (1.0,))
+    couplings: list[Callable[[Tensor, Tensor], Tensor]] = [
+        lambda u, v: (torch.sin(3 * u + 2 * v) + u * v)[..., 0],
+        lambda u, v: (torch.exp(u) * (torch.sin(3 * u + 2 * v) + u * v) - u**2)[..., 0],
+        lambda u, v: torch.cos(4 * v - u)[..., 0],
+        lambda u, v: -v[..., 0],
+        lambda u, v: _bump(v)[..., 0],
+    ]
+    targets = [AttentionTarget(g, lambda x: x, rho, _LENGTH, law, "hardmax") for rho in couplings]
+    x = targets[0].sample(samples, seed)
+    agree = wrong = 0
+    for i, one in enumerate(targets):
+        for two in targets[:i]:
+            same = ((one(x) - two(x)).abs() <= _SAME)[..., 0]
+            agree += int(same.sum())
+            wrong += int((same & ~_same_argmax(one, two, x)).sum())
+    # max(min x, 0), once by the least token and once by another negative one
+    flat = [
+        AttentionTarget(torch.relu, lambda x: x, rho, _LENGTH, law, "hardmax")
+        for rho in couplings[3:]
+    ]
+    gap = float((flat[0](x) - flat[1](x)).abs().max())
+    share = 1 - float(_same_argmax(flat[0], flat[1], x).double().mean())
+    return Check(
+        "Prop. B.1 (2)",
+        "Hard-max: if H1 = H2, the argmax is unique and F1∘f1, F2∘f2 are injections, then the "
+        "argmax of ρ1(x(t), ·) and of ρ2(x(t), ·) are the same token.",
+        f"all 10 pairs of 5 couplings with one F∘f, two of them of the same order, at "
+        f"{samples} x {_LENGTH} positions, seed {seed}; and a pair with F∘f = max(x, 0)",
+        "holds" if wrong == 0 else "does not hold",
+        float(wrong),
+        f"outputs agreed at {agree} positions, and at {wrong} of them came from different tokens. "
+        f"Injectivity is needed: with F∘f = max(x, 0) two couplings give one target (largest "
+        f"difference {gap:.2g}) and different argmax at {share:.1%} of the positions. "
+        "F1∘f1 = F2∘f2 is needed too, hence part 1 with its constant sequences.",
+    )
+
+
+def check_B_1_3(psi: Function | None = None, samples: object = 500, seed: object = 0) -> Check:
+    """Part 3, softmax: equal targets with unbounded ρ have equal argmax. They need not.
+
+    ρ1 = uv and ρ2 = uv - ψ(v) on R (ψ = 3 sin 5v unless told) with f2 = e^ψ(v) (v, 1) and
+    F2(y, z) = y/z. Both ρ are unbounded, F1∘f1 = F2∘f2 = id is injective, argmax is unique almost
+    surely. The proof's limit only says that the argmax agree for inputs that are large enough.
+    """
+    samples = require_whole("samples", samples, 1)
+    if psi is None:
+        psi = _wave
+    require_callable("psi", psi)
+    shares, gap = {}, 0.0
+    for size in (1.0, 10.0, 100.0):
+        one, two = _key_gauge_pair(psi, UniformInputs((-size,), (size,)))
+        x = one.sample(samples, seed)
+        gap = max(gap, float((one(x) - two(x)).abs().max()) / size)
+        shares[size] = 1 - float(_same_argmax(one, two, x).double().mean())
+    if gap > _SAME:
+        raise InputError("the two targets are not equal in float64", gap, "Choose a smaller psi.")
+    shown = ", ".join(f"{share:.1%} for |x| <= {size:g}" for size, share in shares.items())
+    return Check(
+        "Prop. B.1 (3)",
+        "Softmax: if H1 = H2, ρ1 and ρ2 are unbounded, the argmax is unique and F1∘f1, F2∘f2 are "
+        "injections, then the argmax of ρ1(x(t), ·) and of ρ2(x(t), ·) are the same token.",
+        f"ρ1 = uv against ρ1 - ψ(v), {samples} x {_LENGTH} positions at each of three sizes of "
+        f"input, seed {seed}",
+        "does not hold" if max(shares.values()) > 0 else "holds",
+        max(shares.values()),
+        f"targets equal to {gap:.2g} of the inputs' size, argmax different at {shown}. Only the "
+        "limit of large inputs is right. Within Eq. 8 the statement is empty besides: a continuous "
+        "ρ on a compact set is bounded.",
+    )
+
+
+def _pointwise_gap(
+    pair: tuple[AttentionTarget, AttentionTarget], samples: int, seed: object
+) -> tuple[float, float]:
+    """Largest |F1∘f1 - F2∘f2| on tokens, and its scale, for two targets that are found equal."""
+    one, two = pair
+    x = one.sample(samples, seed)
+    gap = float((one(x) - two(x)).abs().max())
+    scale = 1.0 + float(one(x).abs().max())
+    if gap > _SAME * scale:
+        raise InputError("the two targets differ, so nothing follows for F∘f", gap)
+    return float((one.F(one.f(x)) - two.F(two.f(x))).abs().max()), scale
+
+
+def _equal_pairs() -> list[tuple[AttentionTarget, AttentionTarget]]:
+    def rho(u: Tensor, v: Tensor) -> Tensor:
+        return torch.sin(5 * u * v + v)[..., 0]
+
+    def F(y: Tensor) -> Tensor:
+        return torch.tanh(y[..., :1]) + y[..., 1:] ** 2
+
+    def f(x: Tensor) -> Tensor:
+        return torch.cat([torch.cos(3 * x), x**2], dim=-1)
+
+    mix, shift = (
+        torch.tensor([[1.0, 2.0], [-1.0, 0.5]]).double(),
+        torch.tensor([0.3, -2.0]).double(),
+    )
+    base = AttentionTarget(F, f, rho, _LENGTH)
+    affine = AttentionTarget(
+        lambda y: F((y - shift) @ torch.linalg.inv(mix).T),
+        lambda x: f(x) @ mix.T + shift,
+        rho,
+        _LENGTH,
+    )
+    query = AttentionTarget(F, f, lambda u, v: rho(u, v) + 7 * torch.cos(u)[..., 0], _LENGTH)
+    key = AttentionTarget(
+        lambda y: F(y[..., :2] / y[..., 2:]),
+        lambda x: torch.exp(_wave(x)) * torch.cat([f(x), torch.ones_like(x)], dim=-1),
+        lambda u, v: rho(u, v) - _wave(v)[..., 0],
+        _LENGTH,
+    )
+    return [(base, other) for other in (affine, query, key)]
+
+
+def _key_gauge_pair(psi: Function, law: UniformInputs) -> tuple[AttentionTarget, AttentionTarget]:
+    one = AttentionTarget(lambda y: y, lambda x: x, lambda u, v: (u * v)[..., 0], _LENGTH, law)
+    two = AttentionTarget(
+        lambda y: y[..., :1] / y[..., 1:],
+        lambda x: torch.exp(psi(x)) * torch.cat([x, torch.ones_like(x)], dim=-1),
+        lambda u, v: (u * v - psi(v))[..., 0],
+        _LENGTH,
+        law,
+    )
+    return one, two
+
+
+def _same_argmax(
+    one: AttentionTarget, two: AttentionTarget, x: Float[Tensor, "n length d"]
+) -> Bool[Tensor, "n length"]:
+    return one.logits(x).argmax(-1) == two.logits(x).argmax(-1)
+
+
+def _wave(v: Tensor) -> Tensor:
+    return 3 * torch.sin(5 * v)
+
+
+def _cubic(x: Tensor) -> Tensor:
+    return x**3 + x
+
+
+def _bump(v: Tensor) -> Tensor:
+    """Falls on [0, 1] and is above its value at 0 on (-1, 0), largest at -1/2: continuous."""
+    return torch.where(v > 0, -v, -v * (1 + v))
