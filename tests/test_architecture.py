@@ -108,4 +108,4 @@ def test_the_drawing_has_the_rooms_in_import_order() -> None:
     rooms = list(dict.fromkeys(name.split("/")[0].removesuffix(".py") for name in drawn))
     known = [room for room in rooms if room in ROOMS]
     assert known == sorted(known, key=ROOMS.index)
-    assert {*rooms} - {*known} == {"__init__", "py.typed"}
+    assert {*rooms} - {*known} == {"__init__", "__init__.pyi", "py.typed"}

@@ -40,6 +40,11 @@ def test_every_public_name_is_there_and_can_be_found(name: str) -> None:
     assert name in dir(attnrate)
 
 
+def test_type_checkers_see_the_same_public_names() -> None:
+    stub = Path(attnrate.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    assert sorted(re.findall(r" as (\w+)$", stub, re.MULTILINE)) == attnrate.__all__
+
+
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         attnrate.no_such_name  # noqa: B018

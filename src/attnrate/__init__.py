@@ -4,26 +4,47 @@ Names are loaded when first used, so that `import attnrate` and the command line
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from attnrate.errors import AccuracyWarning, AttnrateError, InputError
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "AccuracyWarning": "attnrate.errors",
-    "AttnrateError": "attnrate.errors",
-    "InputError": "attnrate.errors",
+    "AccuracyWarning": "errors",
+    "AttentionTarget": "targets",
+    "AttnrateError": "errors",
+    "InputError": "errors",
+    "PositionedInputs": "targets",
+    "Samples": "theory.domain",
+    "Transformer": "models",
+    "UniformInputs": "targets",
+    "best_split": "theory.bounds",
+    "box": "theory.domain",
+    "centre_of_gravity": "targets",
+    "compile_target": "theory.compile",
+    "complexity": "theory.complexity",
+    "fit_decay": "theory.decay",
+    "gravity": "targets",
+    "jackson_bound": "theory.bounds",
+    "linear_target": "targets",
+    "move_to_end": "targets",
+    "nearest_point": "targets",
+    "pod": "theory.pod",
+    "represent": "theory.represent",
+    "rnn_complexity": "theory.recurrent",
+    "selection": "targets",
+    "spectral_coupling": "targets",
+    "spectral_target": "targets",
+    "swap_ends": "targets",
+    "uniform_kernel": "targets",
+    "union": "theory.domain",
 }
 
-__all__ = [*_HOME]  # noqa: PLE0604
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'attnrate' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(f"attnrate.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

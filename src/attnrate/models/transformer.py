@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
@@ -30,60 +30,67 @@ class Transformer(nn.Module):
 
     def __init__(
         self,
-        d: int,
-        out: int,
-        n: int = 32,
-        m_h: int = 8,
-        m_v: int = 32,
-        width: int = 128,
-        depth: int = 3,
+        d: object,
+        out: object,
+        n: object = 32,
+        m_h: object = 8,
+        m_v: object = 32,
+        width: object = 128,
+        depth: object = 3,
         *,
         f_hat: nn.Module | None = None,
         F_hat: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        sizes = {"d": d, "out": out, "n": n, "m_h": m_h, "m_v": m_v, "width": width, "depth": depth}
-        for name, size in sizes.items():
-            require_whole(name, size, 1)
-        self.d, self.out, self.n, self.m_h, self.m_v = d, out, n, m_h, m_v
-        self.f_hat = f_hat if f_hat is not None else feed_forward(d, n, width, depth)
-        self.F_hat = F_hat if F_hat is not None else feed_forward(m_v, out, width, depth)
-        self.W_Q = nn.Linear(n, m_h, bias=False)
-        self.W_K = nn.Linear(n, m_h, bias=False)
-        self.W_V = nn.Linear(n, m_v, bias=False)
+        self.d, self.out = require_whole("d", d, 1), require_whole("out", out, 1)
+        self.n, self.m_h = require_whole("n", n, 1), require_whole("m_h", m_h, 1)
+        self.m_v = require_whole("m_v", m_v, 1)
+        width, depth = require_whole("width", width, 1), require_whole("depth", depth, 1)
+        self.f_hat = f_hat if f_hat is not None else feed_forward(self.d, self.n, width, depth)
+        self.F_hat = F_hat if F_hat is not None else feed_forward(self.m_v, self.out, width, depth)
+        self.W_Q = nn.Linear(self.n, self.m_h, bias=False)
+        self.W_K = nn.Linear(self.n, self.m_h, bias=False)
+        self.W_V = nn.Linear(self.n, self.m_v, bias=False)
 
-    def _features(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... n"]:
-        if x.ndim < 1 or x.shape[-1] != self.d:
+    def _features(
+        self, x: Shaped[Tensor, "..."], shape: tuple[str, ...] = ("batch", "length")
+    ) -> Float[Tensor, "... n"]:
+        """f̂ on the last axis of x, which must have at least the last axis of `shape` before it."""
+        if x.ndim < min(len(shape), 2) or x.shape[-1] != self.d:
             raise InputError(
-                f"inputs must have shape (batch, length, {self.d})",
+                f"inputs must have shape ({', '.join((*shape, str(self.d)))})",
                 tuple(x.shape),
                 f"The last axis holds the {self.d} coordinates of a token.",
             )
         features: Tensor = self.f_hat(x)
+        if features.shape[-1] != self.n:
+            raise InputError(
+                f"f_hat must give n = {self.n} features; its values have the shape",
+                tuple(features.shape),
+                "Pass n as the size of f_hat's last axis.",
+            )
         return features
 
-    def logits(self, x: Float[Tensor, "*batch length d"]) -> Float[Tensor, "*batch length length"]:
-        """ρ̂(x(t), x(s)): what goes into softmax."""
+    def logits(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length length"]:
+        """ρ̂(x(t), x(s)): what goes into softmax, (batch, length, d) -> (batch, length, length)."""
         h = self._features(x)
         logits: Tensor = self.W_Q(h) @ self.W_K(h).mT
         return logits
 
-    def attention(
-        self, x: Float[Tensor, "*batch length d"]
-    ) -> Float[Tensor, "*batch length length"]:
+    def attention(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length length"]:
         """The weight of position s in the output at t; every row sums to one."""
         return self.logits(x).softmax(-1)
 
-    def forward(self, x: Float[Tensor, "*batch length d"]) -> Float[Tensor, "*batch length out"]:
-        """Ĥ(x)."""
+    def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
+        """Ĥ(x): (batch, length, d) -> (batch, length, out)."""
         h = self._features(x)
         attention = (self.W_Q(h) @ self.W_K(h).mT).softmax(-1)
         result: Tensor = self.F_hat(attention @ self.W_V(h))
         return result
 
-    def pointwise(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch out"]:
+    def pointwise(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch out"]:
         """F̂∘f̂: what the model does to a constant sequence, an invariant by Prop. B.1."""
-        result: Tensor = self.F_hat(self.W_V(self._features(x)))
+        result: Tensor = self.F_hat(self.W_V(self._features(x, ("...",))))
         return result
 
     def coupling(self) -> "LearnedCoupling":
@@ -103,8 +110,8 @@ class LearnedCoupling(nn.Module):
         self.model = model
         self.d = model.d
 
-    def forward(self, u: Float[Tensor, "... d"], v: Float[Tensor, "... d"]) -> Float[Tensor, "..."]:
+    def forward(self, u: Shaped[Tensor, "..."], v: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
         """ρ̂ at u and v, broadcast against each other."""
-        query: Tensor = self.model.W_Q(self.model._features(u))
-        key: Tensor = self.model.W_K(self.model._features(v))
+        query: Tensor = self.model.W_Q(self.model._features(u, ("...",)))
+        key: Tensor = self.model.W_K(self.model._features(v, ("...",)))
         return (query * key).sum(-1)

@@ -9,6 +9,7 @@ from attnrate.targets.couplings import (
     SpectralCoupling,
     spectral_coupling,
 )
+from attnrate.targets.error import ErrorEstimate, error_of
 from attnrate.targets.form import AttentionTarget, Target, identity, spectral_target
 from attnrate.targets.graph import (
     EQ66_INDICES,
@@ -25,6 +26,7 @@ __all__ = [
     "EQ66_INDICES",
     "AttentionTarget",
     "Coupling",
+    "ErrorEstimate",
     "FactoredCoupling",
     "FiniteRankCoupling",
     "FunctionCoupling",
@@ -35,6 +37,7 @@ __all__ = [
     "Target",
     "UniformInputs",
     "centre_of_gravity",
+    "error_of",
     "gravity",
     "identity",
     "inverse",

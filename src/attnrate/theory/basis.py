@@ -29,6 +29,8 @@ Tensor = torch.Tensor
 TokenFunction = Callable[[Tensor], Tensor]
 #: Tokens that stand for an input law without a grid
 _TOKENS = 1024
+#: sigma_k / sigma_1 above which phi_k and psi_k can be differentiated
+_SMOOTH = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,19 @@ class CouplingBasis:
     def rank(self) -> int:
         """How many terms are known."""
         return len(self.sigma)
+
+    @property
+    def smooth_rank(self) -> int:
+        """How many terms have functions that are known well enough to be differentiated twice.
+
+        The error of phi_k is that of rho over sigma_k; networks are made for these terms only.
+        """
+        return int(np.sum(self.sigma > _SMOOTH * self.sigma[0])) if self.rank else 0
+
+    @property
+    def sines(self) -> bool:
+        """Whether phi_k = psi_k = √2 sin 2πku: sec. 5.1's coupling on the domain it is made for."""
+        return _has_sines(self.target.rho, self.domain)
 
     def tail(self, r: int) -> float:
         """(Σ_{k>r} sigma_k²)^½ with respect to length, as in Eq. 11."""
@@ -76,10 +91,21 @@ class CouplingBasis:
         return (length - 1) * (tail / _volume(self.domain)) ** 2
 
     def diagonal_energy(self, r: int) -> float:
-        """E |rho - rho_r|² at (x, x), the pair s = t."""
+        """E mean_t |rho - rho_r|² at (x(t), x(t)), the pair s = t."""
+        if self.sines:
+            # 2 sin² 2πkx = 1 - cos 4πkx, and the cosines are orthogonal
+            rest = self.sigma[r:]
+            return float(np.sum(rest) ** 2 + np.sum(rest**2) / 2)
         rho, terms, weights = self._diagonal
         gap = rho - np.sum(terms[:, : min(r, self.rank)], axis=1)
         return float(weights @ gap**2)
+
+    def largest_logit(self) -> float:
+        """The size of rho where it is largest on average: on the diagonal, or its norm."""
+        if self.sines:
+            return 1.0 + 2.0 * float(np.sum(self.sigma))
+        rho, _, _ = self._diagonal
+        return 1.0 + float(np.max(np.abs(rho), initial=0.0)) + self.tail(0)
 
     @property
     def _diagonal(self) -> tuple[Array, Array, Array]:
@@ -117,9 +143,8 @@ def require_softmax(target: object) -> AttentionTarget:
 @lru_cache(maxsize=64)
 def coupling_basis(target: AttentionTarget, gauge: Gauge = "softmax") -> CouplingBasis:
     """The POD of the target's coupling, in closed form where there is one."""
-    require_choice("gauge", gauge, (None, "softmax"))
     domain, rho = target_domain(target), target.rho
-    if isinstance(rho, SpectralCoupling) and domain == box((0.0, 1.0)):
+    if isinstance(rho, SpectralCoupling) and _has_sines(rho, domain):
         # the sines have no mean on [0, 1], so the gauge leaves them alone
         rank = int(np.sum(rho.sigma > 0)) or 1
 
@@ -138,6 +163,16 @@ def coupling_basis(target: AttentionTarget, gauge: Gauge = "softmax") -> Couplin
         _on_tokens(result.phi, domain),
         _on_tokens(result.psi, domain),
     )
+
+
+def as_gauge(gauge: object) -> Gauge:
+    """`gauge` itself, or an InputError when it is neither None nor "softmax"."""
+    require_choice("gauge", gauge, (None, "softmax"))
+    return None if gauge is None else "softmax"
+
+
+def _has_sines(rho: object, domain: Domain) -> bool:
+    return isinstance(rho, SpectralCoupling) and domain == box((0.0, 1.0))
 
 
 def exact_factors(target: AttentionTarget, m_h: int) -> tuple[TokenFunction, TokenFunction] | None:
@@ -186,13 +221,33 @@ def _diagonal_terms(basis: CouplingBasis) -> tuple[Array, Array, Array]:
     if basis.gauge == "softmax":
         rho = rho - _row_means(basis, x)
     terms = (basis.phi(x) * basis.psi(x)).numpy() * basis.sigma
-    return rho, terms, grid.weights / np.sum(grid.weights)
+    return rho, terms, _token_weights(basis, grid)
+
+
+def _token_weights(basis: CouplingBasis, grid: Grid | Samples) -> Float[Array, " m"]:
+    """Weights that integrate over a token whose position is drawn at random."""
+    weights, inputs = grid.weights, basis.target.inputs
+    if isinstance(inputs, PositionedInputs):
+        # every position counts the same, however short its interval is
+        for a, b in inputs.intervals:
+            inside = (grid.nodes[:, 0] >= a) & (grid.nodes[:, 0] <= b)
+            weights = np.where(inside, weights / (b - a), weights)
+    return np.asarray(weights / np.sum(weights))
 
 
 def _row_means(basis: CouplingBasis, x: Float[Tensor, "m d"]) -> Float[Array, " m"]:
-    grid = fine_grid(basis.domain, basis.rank)
+    """The mean over v that the gauge takes out, with respect to length as in `pod`."""
+    grid = _mean_grid(basis)
     v = torch.from_numpy(grid.nodes)
     weights = grid.weights / np.sum(grid.weights)
     rows = max(1, (1 << 22) // max(1, len(v) * basis.target.d))
     parts = [basis.target.rho.outer(x[i : i + rows], v).numpy() for i in range(0, len(x), rows)]
     return np.asarray(np.concatenate(parts) @ weights)
+
+
+def _mean_grid(basis: CouplingBasis) -> Grid | Samples:
+    domain = basis.domain
+    if isinstance(domain, Samples) or domain.d == 1:
+        return fine_grid(domain, basis.rank)
+    # all pairs of two tensor grids are too many for one as fine as that of x
+    return product_grid(domain.axes, {2: 32, 3: 16}[domain.d], 1)

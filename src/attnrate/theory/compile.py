@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import InputError, require_whole
 from attnrate.models import Transformer, feed_forward
 from attnrate.targets import AttentionTarget
 from attnrate.theory.basis import (
     TokenFunction,
+    as_gauge,
     coupling_basis,
     exact_factors,
     fine_grid,
@@ -113,12 +114,12 @@ def fitted(
 
 
 def compile_target(
-    target: AttentionTarget,
-    m_h: int,
-    m_ff: int | None = None,
+    target: object,
+    m_h: object,
+    m_ff: object = None,
     *,
-    gauge: Gauge = "softmax",
-    seed: int = 0,
+    gauge: object = "softmax",
+    seed: object = 0,
 ) -> Transformer:
     """The Transformer (Eq. 5, float64) that the proof builds for `target` with head size m_h.
 
@@ -131,18 +132,20 @@ def compile_target(
     target = require_softmax(target)
     m_h = require_whole("m_h", m_h, 1)
     m_ff = None if m_ff is None else require_whole("m_ff", m_ff, 1)
-    require_choice("gauge", gauge, (None, "softmax"))
-    features = _features(target, m_h, gauge)
+    modulo, seed = as_gauge(gauge), require_whole("seed", seed, 0)
+    features = _features(target, m_h, modulo, exact=m_ff is None)
     inner = int(target.f(target.sample(1, 0)).shape[-1])
     f_hat: nn.Module = ExactFunction(features)
     F_hat: nn.Module = ExactFunction(target.F)
-    if m_ff is not None:
-        f_hat = _feature_networks(target, features, m_ff, seed)
-        F_hat = _outer_network(target, inner, m_ff, seed)
     n = 2 * m_h + inner
-    model = Transformer(
-        target.d, target.out, n=n, m_h=m_h, m_v=inner, f_hat=f_hat, F_hat=F_hat
-    ).double()
+    # modules are born with random weights; every one of them is overwritten below
+    with torch.random.fork_rng(devices=[]):
+        if m_ff is not None:
+            f_hat = _feature_networks(target, features, m_ff, seed)
+            F_hat = _outer_network(target, inner, m_ff, seed)
+        model = Transformer(
+            target.d, target.out, n=n, m_h=m_h, m_v=inner, f_hat=f_hat, F_hat=F_hat
+        ).double()
     unit = torch.eye(n, dtype=torch.float64)
     with torch.no_grad():
         model.W_Q.weight.copy_(unit[:m_h])
@@ -151,13 +154,21 @@ def compile_target(
     return model
 
 
-def _features(target: AttentionTarget, m_h: int, gauge: Gauge) -> TokenFunction:
+def _features(target: AttentionTarget, m_h: int, gauge: Gauge, exact: bool) -> TokenFunction:
     factors = exact_factors(target, m_h)
     if factors is not None:
         query, key = factors
         return lambda x: torch.cat([query(x), key(x), target.f(x)], dim=-1)
     basis = coupling_basis(target, gauge)
-    return lambda x: torch.cat([basis.query(x, m_h), basis.key(x, m_h), target.f(x)], dim=-1)
+    terms = m_h if exact else min(m_h, basis.smooth_rank)
+
+    def features(x: Tensor) -> Tensor:
+        sides = [
+            nn.functional.pad(side(x, terms), (0, m_h - terms)) for side in (basis.query, basis.key)
+        ]
+        return torch.cat([*sides, target.f(x)], dim=-1)
+
+    return features
 
 
 def _feature_networks(

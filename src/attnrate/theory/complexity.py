@@ -14,24 +14,27 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnrate.errors import InputError, require_choice, require_whole
-from attnrate.targets import AttentionTarget, SpectralCoupling
+from attnrate.errors import InputError, require_whole
+from attnrate.targets import AttentionTarget
 from attnrate.targets.checks import require_number
 from attnrate.theory.basis import (
     CouplingBasis,
     TokenFunction,
+    as_gauge,
     coupling_basis,
     fine_grid,
     require_softmax,
+    target_domain,
 )
 from attnrate.theory.compile import value_range
-from attnrate.theory.decomposition import Gauge
-from attnrate.theory.domain import Region
+from attnrate.theory.domain import Domain, Region
 from attnrate.theory.feedforward import FeedForwardFamily, Interpolant
 from attnrate.theory.feedforward import family as resolve_family
 from attnrate.theory.panels import Array
 
 Tensor = torch.Tensor
+#: How fine the grid is on which the sizes of f are measured
+_FEATURES = 512
 
 
 def envelope(sigma: Float[Array, " rank"], alpha: float) -> float:
@@ -99,17 +102,18 @@ class _FeedForwardParts:
         return self.chosen.complexity(_plain(self.target.f), _hull(self.target, self.basis))
 
     def bases(self, k: int) -> Float[Array, " k"]:
-        """C_FF(phi_i) + C_FF(psi_i) for i <= k, zero beyond the rank."""
+        """C_FF(phi_i) + C_FF(psi_i) for i <= k, zero where there is no network (`smooth_rank`)."""
         chosen: Any = self.chosen
-        values = [_basis_complexity(self.basis, chosen, i) for i in range(min(k, self.basis.rank))]
+        terms = min(k, self.basis.smooth_rank)
+        values = [_basis_complexity(self.basis, chosen, i) for i in range(terms)]
         return np.array(values + [0.0] * (k - len(values)))
 
 
 def complexity(
-    target: AttentionTarget,
-    alpha: float | None = None,
-    family: str | FeedForwardFamily = "interpolant",
-    gauge: Gauge = "softmax",
+    target: object,
+    alpha: object = None,
+    family: object = "interpolant",
+    gauge: object = "softmax",
 ) -> Complexity:
     """C0, C1^(alpha) and C2^(beta) of a target of the form of Eq. 8.
 
@@ -118,12 +122,11 @@ def complexity(
     an infimum over the two, which would not bound every term.
     """
     target = require_softmax(target)
-    require_choice("gauge", gauge, (None, "softmax"))
-    chosen = resolve_family(family)
-    basis, plain = coupling_basis(target, gauge), coupling_basis(target, None)
-    alpha = (
-        decay_exponent(basis.sigma) if alpha is None else require_number("alpha", alpha, above=0.5)
-    )
+    modulo, chosen = as_gauge(gauge), resolve_family(family)
+    if alpha is not None:
+        require_number("alpha", alpha, above=0.5)
+    basis, plain = coupling_basis(target, modulo), coupling_basis(target, None)
+    alpha = decay_exponent(basis.sigma) if alpha is None else require_number("alpha", alpha)
     K_F, sup_f, sup_bases = lipschitz_of_F(target), _sup_f(target), _sup_bases(basis)
     return Complexity(
         C0=max(K_F * sup_f * sup_bases, 1.0),
@@ -142,7 +145,7 @@ def complexity(
 @lru_cache(maxsize=4096)
 def _basis_complexity(basis: CouplingBasis, chosen: Any, i: int) -> float:
     hull = _hull(basis.target, basis)
-    if isinstance(basis.target.rho, SpectralCoupling) and isinstance(chosen, Interpolant):
+    if basis.sines and isinstance(chosen, Interpolant):
         a, b = hull
         # √2 sin 2πku has |second derivative| <= √2 (2πk)²
         return 2 * (b - a) ** 2 / 8 * sqrt(2.0) * (2 * pi * (i + 1)) ** 2
@@ -185,16 +188,16 @@ def _plain(function: TokenFunction, component: int = 0) -> Callable[[Array], Arr
     return evaluate
 
 
-def _token_grid(target: AttentionTarget, basis: CouplingBasis) -> Float[Tensor, "n d"]:
-    points = torch.from_numpy(fine_grid(basis.domain, 4 * basis.rank).nodes)
-    if isinstance(basis.domain, Region) and basis.domain.d == 1:
-        ends = torch.tensor([t for i in basis.domain.axes[0] for t in i], dtype=torch.float64)
+def _token_grid(domain: Domain, features: int) -> Float[Tensor, "n d"]:
+    points = torch.from_numpy(fine_grid(domain, features).nodes)
+    if isinstance(domain, Region) and domain.d == 1:
+        ends = torch.tensor([t for i in domain.axes[0] for t in i], dtype=torch.float64)
         points = torch.cat([points, ends[:, None]])
     return points
 
 
 def _sup_f(target: AttentionTarget) -> float:
-    x = _token_grid(target, coupling_basis(target, None))
+    x = _token_grid(target_domain(target), _FEATURES)
     return float(target.f(x).norm(dim=-1).max())
 
 
@@ -202,14 +205,16 @@ def _sup_bases(basis: CouplingBasis) -> float:
     """sup_i ‖psi_i‖_∞ + ‖phi_i‖_∞."""
     if basis.rank == 0:
         return 0.0
-    x = _token_grid(basis.target, basis)
+    if basis.sines:
+        return 2 * sqrt(2.0)
+    x = _token_grid(basis.domain, 4 * basis.rank)
     both = basis.phi(x).abs().amax(0) + basis.psi(x).abs().amax(0)
     return float(both.max())
 
 
 def radius_of_f(target: AttentionTarget) -> float:
     """min_c sup |f - c|, from the bounding box of f: softmax weights sum to one, so c is free."""
-    values = target.f(_token_grid(target, coupling_basis(target, None)))
+    values = target.f(_token_grid(target_domain(target), _FEATURES))
     middle = (values.amax(0) + values.amin(0)) / 2
     return float((values - middle).norm(dim=-1).max())
 
@@ -230,11 +235,25 @@ def lipschitz_of_F(target: AttentionTarget) -> float:
         weights = torch.rand(len(values), 4, target.length, generator=generator).double()
         hull = (weights / weights.sum(-1, keepdim=True)) @ values
         points = torch.cat([hull.reshape(-1, inner), values.reshape(-1, inner)])[:4096]
-    points = points.detach().requires_grad_(True)
-    values = target.F(points)
-    rows = [
-        torch.autograd.grad(values[:, i].sum(), points, retain_graph=True)[0]
-        for i in range(values.shape[-1])
-    ]
-    jacobian = torch.stack(rows, dim=1)
+    jacobian = _jacobian(target.F, points)
+    finite = jacobian.isfinite().all(-1).all(-1)
+    if not finite.all():
+        raise InputError(
+            "F has no finite derivative, so no K_F, at y",
+            points[~finite][0].tolist(),
+            "Pass an F that is Lipschitz continuous on the hull of f's values.",
+        )
     return float(torch.linalg.matrix_norm(jacobian, ord=2).max())
+
+
+def _jacobian(F: TokenFunction, points: Float[Tensor, "n k"]) -> Float[Tensor, "n out k"]:
+    with torch.enable_grad():
+        points = points.detach().requires_grad_(True)
+        values = F(points)
+        # a constant F has no graph to go back through
+        values = values + 0 * points.sum(-1, keepdim=True)
+        rows = [
+            torch.autograd.grad(values[:, i].sum(), points, retain_graph=True)[0]
+            for i in range(values.shape[-1])
+        ]
+    return torch.stack(rows, dim=1)

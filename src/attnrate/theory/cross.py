@@ -18,8 +18,10 @@ from attnrate.theory.domain import Samples
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.panels import Array, Grid
 
-#: Entries of a matrix that is asked for whole
+#: Entries of a matrix that is asked for and eliminated whole
 _SMALL = 1 << 14
+#: Entries of a matrix that is asked for whole once slices of a coarser one were too many
+_TABLE = 1 << 18
 #: Nodes beyond which one side is not refined further
 _MOST_NODES = 1 << 17
 #: Entries of one side's slices (nodes x rank) beyond which it is not refined further
@@ -35,6 +37,9 @@ class Cross:
     #: rho at the pivots = lower @ upper, both triangular; `lower` has a unit diagonal
     lower: Float[Array, "rank rank"]
     upper: Float[Array, "rank rank"]
+    #: the column and row functions on the grids on which they were found
+    on_u: Float[Array, "m rank"]
+    on_v: Float[Array, "n rank"]
     scale: float
     complete: bool
 
@@ -69,32 +74,37 @@ def find_cross(
     tolerance: float,
     most: int,
     generator: np.random.Generator,
+    whole: bool = False,
 ) -> Cross:
     """Crossings until every sampled entry is below `tolerance` x the largest value seen.
 
-    `complete` is False when `most` crossings were not enough.
+    `complete` is False when `most` crossings were not enough. `whole` says that many are expected:
+    a matrix of moderate size is then asked for at once, which is less than three slices a crossing.
     """
     m, n = len(u), len(v)
     most = min(most, m, n)
     if m * n <= _SMALL:
         return _eliminate(rho.outer(u, v), u, v, tolerance, most)
+    table = rho.outer(u, v) if whole and m * n <= _TABLE else None
     left, right = np.empty((m, most), order="F"), np.empty((most, n))
     chosen_rows: list[int] = []
     chosen_columns: list[int] = []
 
     def column(j: int) -> Float[Array, " m"]:
         k = len(chosen_rows)
-        return np.asarray(rho.outer(u, v[j : j + 1])[:, 0] - left[:, :k] @ right[:k, j])
+        values = rho.outer(u, v[j : j + 1])[:, 0] if table is None else table[:, j]
+        return np.asarray(values - left[:, :k] @ right[:k, j])
 
     def row(i: int) -> Float[Array, " n"]:
         k = len(chosen_rows)
-        return np.asarray(rho.outer(u[i : i + 1], v)[0] - left[i, :k] @ right[:k])
+        values = rho.outer(u[i : i + 1], v)[0] if table is None else table[i]
+        return np.asarray(values - left[i, :k] @ right[:k])
 
     def sample() -> tuple[Int[Array, " s"], Int[Array, " s"], Float[Array, " s"]]:
         k = len(chosen_rows)
         i, j = generator.integers(m, size=2 * (m + n)), generator.integers(n, size=2 * (m + n))
-        known = np.einsum("sk,ks->s", left[i, :k], right[:k, j]) if k else 0.0
-        return i, j, rho.pairs(u[i], v[j]) - known
+        known = np.einsum("ks,ks->s", left.T[:k, i], right[:k, j]) if k else 0.0
+        return i, j, (rho.pairs(u[i], v[j]) if table is None else table[i, j]) - known
 
     at_i, at_j, rest = sample()
     scale = float(np.max(np.abs(rest)))
@@ -134,6 +144,8 @@ def find_cross(
         v=v[chosen_columns],
         lower=left[chosen_rows, :k],
         upper=right[:k, chosen_columns],
+        on_u=left[:, :k],
+        on_v=right[:k].T,
         scale=scale,
         complete=bool(np.max(np.abs(rest)) <= tolerance * scale),
     )
@@ -165,6 +177,8 @@ def _eliminate(
         v=v[columns],
         lower=left[rows, :k],
         upper=right[:k, columns],
+        on_u=left[:, :k],
+        on_v=right[:k].T,
         scale=scale,
         complete=bool(abs(rest[i, j]) <= tolerance * scale),
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy import optimize, stats
+from scipy import optimize, special
 
 Vector = Float[np.ndarray, " n"]
 
@@ -106,7 +106,7 @@ def noise_interval(
         for length in (count, 2 * count):
             errors = _matching_errors(curve.jacobian, y[:length], used, float(seen))
             bias, spread = errors.mean(), errors.std(ddof=1) * np.sqrt(1.0 + 1.0 / errors.size)
-            half = stats.t.ppf(0.5 + level / 2.0, freedom) * spread
+            half = special.stdtrit(freedom, 0.5 + level / 2.0) * spread
             ends += [curve.slope - bias - half, curve.slope - bias + half]
     return float(min(ends)), float(max(ends))
 

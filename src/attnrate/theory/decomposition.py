@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError, require_whole
+from attnrate.theory.decay import DecayFit, fit_decay
 from attnrate.theory.domain import Domain, Samples, real_array
 from attnrate.theory.evaluate import Evaluator, numbers_only
 from attnrate.theory.panels import Array, Grid
@@ -102,20 +103,19 @@ class Pod:
         """Σ_k sigma_k phi_k(u) psi_k(v), broadcasting u against v."""
         return np.asarray(np.sum(self.phi(u) * self.sigma * self.psi(v), axis=-1))
 
-    def tail(self, r: int) -> float:
+    def tail(self, r: object) -> float:
         """(Σ_{k>r} sigma_k²)^½: the least L² error of any rank-r approximation (Eq. 11)."""
-        r = require_whole("r", r, 0)
-        return hypot(*self.sigma[r:], self.rest)
+        return hypot(*self.sigma[require_whole("r", r, 0) :], self.rest)
 
-    def truncate(self, r: int) -> "Pod":
+    def truncate(self, r: object) -> "Pod":
         """The first r terms; the others move into `rest`."""
-        r = min(require_whole("r", r, 0), self.rank)
+        kept = min(require_whole("r", r, 0), self.rank)
         return replace(
             self,
-            sigma=self.sigma[:r],
-            rest=self.tail(r),
-            _u=self._u.first(r),
-            _v=self._v.first(r),
+            sigma=self.sigma[:kept],
+            rest=self.tail(kept),
+            _u=self._u.first(kept),
+            _v=self._v.first(kept),
         )
 
     def scaled(self, unit: float) -> "Pod":
@@ -129,6 +129,12 @@ class Pod:
             rest=self.rest * unit,
             norm=self.norm * unit,
         )
+
+    def decay(self, level: float = 0.95) -> DecayFit:
+        """The law that sigma follows; a spectrum that ends well above rtol has finite rank."""
+        ends = self.rest <= 10 * self.rtol * self.norm
+        clear = self.rank == 0 or self.sigma[-1] > 1e4 * self.rtol * self.sigma[0]
+        return fit_decay(np.append(self.sigma, 0.0) if ends and clear else self.sigma, level)
 
     def to_frame(self) -> "pd.DataFrame":
         """A row a singular value: sigma, the tail beyond it, the share of energy up to it."""

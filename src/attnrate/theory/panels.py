@@ -254,6 +254,10 @@ class Grid:
                 np.tensordot(analysis, coefficients, axes=(1, 2 * i + 1)), 0, 2 * i + 1
             )
         located = [axis.locate(points[:, i]) for i, axis in enumerate(self.axes)]
+        bases = [
+            orthonormal_legendre(local, axis.order)
+            for axis, (_, local) in zip(self.axes, located, strict=True)
+        ]
         result = np.empty((len(points), values.shape[1]))
         shape = [axis.panels for axis in self.axes]
         cell = np.ravel_multi_index([panel for panel, _ in located], shape)
@@ -264,9 +268,8 @@ class Grid:
             index = tuple(n for w in where for n in (w, slice(None)))
             block = coefficients[index]
             basis = np.ones((len(run), 1))
-            for axis, (_, local) in zip(self.axes, located, strict=True):
-                own = orthonormal_legendre(local[run], axis.order)
-                basis = (basis[:, :, None] * own[:, None, :]).reshape(len(run), -1)
+            for own in bases:
+                basis = (basis[:, :, None] * own[run, None, :]).reshape(len(run), -1)
             result[run] = basis @ block.reshape(basis.shape[1], -1)
         return result
 

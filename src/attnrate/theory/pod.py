@@ -8,6 +8,7 @@ A coupling that is not of low rank because of kinks goes to `kinks.py` instead o
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 from scipy.linalg import qr, svd
@@ -43,9 +44,9 @@ def pod(
     u: object,
     v: object = None,
     *,
-    rtol: float = 1e-12,
-    max_rank: int = 512,
-    gauge: Gauge = None,
+    rtol: object = 1e-12,
+    max_rank: object = 512,
+    gauge: object = None,
 ) -> Pod:
     """The SVD of rho on u x v (Eq. 10): sigma, phi and psi, with an estimate of the error.
 
@@ -59,10 +60,11 @@ def pod(
     dv = du if v is None else as_domain(v, "v")
     if isinstance(rtol, bool) or not isinstance(rtol, int | float) or not 0 < rtol < 1:
         raise InputError("rtol must lie between 0 and 1", rtol, "The default is 1e-12.")
-    max_rank = require_whole("max_rank", max_rank, 1)
+    most = require_whole("max_rank", max_rank, 1)
     require_choice("gauge", gauge, (None, "softmax"))
+    modulo: Gauge = None if gauge is None else "softmax"
     evaluator = Evaluator(rho, du, dv)
-    result = _decompose(evaluator, du, dv, Request(max(float(rtol), 64 * EPS), max_rank, gauge))
+    result = _decompose(evaluator, du, dv, Request(max(float(rtol), 64 * EPS), most, modulo))
     result = result.scaled(evaluator.unit)
     if not result.converged:
         warnings.warn(
@@ -81,25 +83,28 @@ def _decompose(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
     generator = np.random.default_rng(0)
     gu, gv = _start(du), _start(dv)
     best: Pod | None = None
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         finer = (_finer(gu), _finer(gv))
         stuck = finer == (None, None)
-        most = min(len(g.nodes) // (1 if isinstance(g, Samples) else 2) for g in (gu, gv))
-        cross = find_cross(rho, gu.nodes, gv.nodes, ask.fine / 4, min(most, 1024), generator)
+        most = min(
+            len(g.nodes) if isinstance(g, Samples) else 2 * len(g.nodes) // 3 for g in (gu, gv)
+        )
+        budget = (ask.fine / 4, min(most, 1024))
+        look = partial(find_cross, rho, gu.nodes, gv.nodes, *budget, generator, whole=turn > 0)
+        cross = look()
         while rho.change_unit(cross.scale):
-            cross = find_cross(rho, gu.nodes, gv.nodes, ask.fine / 4, min(most, 1024), generator)
-        fresh = du.draw(FRESH, generator), dv.draw(FRESH, generator)
+            cross = look()
+        fresh = du.draw(FRESH // 4, generator), dv.draw(FRESH // 4, generator)
         # zero wherever rho was seen so far: it is looked at more closely before that is believed
         unseen = cross.scale == 0.0 and not stuck
         sound = cross.complete and not unseen and holds(cross, rho, *fresh, 100 * ask.rtol)
-        if (
-            not (sound or unseen)
-            and isinstance(du, Region)
-            and isinstance(dv, Region)
-            and du.d == dv.d == 1
-        ):
+        if isinstance(du, Region) and isinstance(dv, Region) and du.d == dv.d == 1 and not unseen:
             assert isinstance(gu, Grid)
-            if stuck or (gu.axes[0].panels >= 16 and kinked(cross, rho, gu)):
+            # a kink in a part of the domain can be of full rank there and yet complete and sound
+            suspect = not sound or cross.rank > most // 4
+            if (stuck and not sound) or (
+                suspect and gu.axes[0].panels >= 16 and kinked(cross, rho, gu)
+            ):
                 return decompose_kinked(rho, du, dv, ask, generator)
         if not sound and stuck and _both_samples(du, dv, _LARGEST_DENSE):
             return _dense_samples(rho, du, dv, ask)
@@ -123,12 +128,11 @@ def _from_cross(
     """Phases 2 to 4 for a cross that was found on the grids of the two sides."""
     (du, gu), (dv, gv) = u_side, v_side
     left, right = (SliceFunction(cross, rho, side) for side in "uv")
-    first_left, first_right = left(gu.nodes), right(gv.nodes)
-    size_left = np.sqrt(gu.weights @ first_left**2)
-    size_right = np.sqrt(gv.weights @ first_right**2)
-    norm = _frobenius(first_left, gu.weights, first_right, gv.weights)
-    ru, left_values, miss_u = resolve(gu, left, first_left, size_right, ask.fine * norm)
-    rv, right_values, miss_v = resolve(gv, right, first_right, size_left, ask.fine * norm)
+    size_left = np.sqrt(gu.weights @ cross.on_u**2)
+    size_right = np.sqrt(gv.weights @ cross.on_v**2)
+    norm = _frobenius(cross.on_u, gu.weights, cross.on_v, gv.weights)
+    ru, left_values, miss_u = resolve(gu, left, cross.on_u, size_right, ask.fine * norm)
+    rv, right_values, miss_v = resolve(gv, right, cross.on_v, size_left, ask.fine * norm)
     residual = _fresh_residual(
         rho, (du, ru, left, left_values), (dv, rv, right, right_values), generator
     )
@@ -141,10 +145,13 @@ def _start(domain: Domain) -> Grid | Samples:
 
 
 def _finer(grid: Grid | Samples) -> Grid | None:
-    """About four times the nodes, or None where that would be too many."""
+    """Two to four times the nodes, or None where that would be too many."""
     if isinstance(grid, Samples):
         return None
-    finer = grid.finer() if len(grid.axes) > 1 else grid.finer().finer()
+    finer = grid.finer()
+    # small steps where a smooth coupling is usually resolved; beyond, it is likely to be rough
+    if len(grid.axes) == 1 and not 4 <= grid.axes[0].panels < 16:
+        finer = finer.finer()
     # a union of many intervals starts with many nodes and may be refined once all the same
     least = 4 * sum(axis.order * axis.panels for axis in grid.axes if axis.panels == 1)
     return finer if len(finer.nodes) <= max(_CROSS_NODES[len(grid.axes)], least) else None
@@ -186,20 +193,21 @@ def _from_factors(
 ) -> Pod:
     """Phase 3: QR of both sides, then the SVD of a small core."""
     (du, gu, left), (dv, gv, right) = u_side, v_side
-    norm = _frobenius(left, gu.weights, right, gv.weights)
     q_left, r_left = qr(np.sqrt(gu.weights)[:, None] * left, mode="economic", check_finite=False)
     weighted = np.sqrt(gv.weights)[:, None] * right
     if ask.gauge == "softmax":
         # orthogonal to the constants by Householder; subtracted means would leave eps/sigma of them
         weighted = np.column_stack([np.sqrt(gv.weights), weighted])
     q_right, r_right = qr(weighted, mode="economic", check_finite=False)
-    if ask.gauge == "softmax":
-        q_right, r_right = q_right[:, 1:], r_right[1:, 1:]
-    a, sigma, bt = svd(r_left @ r_right.T, check_finite=False)
+    constants = int(ask.gauge == "softmax")
+    core = r_left @ r_right[:, constants:].T
+    norm = float(np.linalg.norm(core))
+    q_right, core = q_right[:, constants:], core[:, constants:]
+    a, sigma, bt = svd(core, full_matrices=False, check_finite=False)
     error = max(error, EPS * norm)
     keep = count_values(sigma, norm, ask)
     sides = (du, gu, q_left @ a), (dv, gv, q_right @ bt.T)
-    judged = (error, error <= ask.rtol * norm or norm == 0.0, norm)
+    judged = (error, error <= ask.rtol * norm, norm)
     return assemble(rho, *sides, sigma, keep, 0.0, judged, ask)
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
+from scipy import special
 
 from attnrate.errors import InputError, require_whole
 
@@ -209,7 +209,7 @@ def _rate(t: Float[np.ndarray, " e"], y: Float[np.ndarray, " e"]) -> tuple[float
     design = np.stack([np.ones_like(t), *(column(t) for column in columns)], axis=1)
     freedom = t.size - design.shape[1]
     spread = np.sqrt(np.linalg.pinv(design.T @ design)[1, 1] * misfit * t.size / freedom)
-    half = float(stats.t.ppf(0.5 + LEVEL / 2.0, freedom)) * spread
+    half = float(special.stdtrit(freedom, 0.5 + LEVEL / 2.0)) * spread
     return -float(solution[1]), float(half)
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnrate.errors import InputError
-from attnrate.targets.expression import (
+from attnrate.theory.expression import (
     MAX_LENGTH,
     MAX_NESTING,
     ExpressionCoupling,

@@ -1,0 +1,127 @@
+"""The command line as a user meets it: what it prints, what it draws, how it refuses."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+D3 = "1+2*sin(2*pi*u)*sin(2*pi*(u+v))"
+SIGMA_D3 = [np.sqrt((7 + np.sqrt(33)) / 8), 0.5, np.sqrt((7 - np.sqrt(33)) / 8)]
+
+
+def attnrate(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "attnrate.cli", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1"},
+    )
+
+
+def test_pod_prints_the_spectrum_of_d3_and_that_it_converged() -> None:
+    done = attnrate("pod", D3)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for value in ("1.26216889948", "0.396143495697", "rank 3", "converged", "finite rank"):
+        assert value in done.stdout
+
+
+def test_pod_as_json_is_one_object_with_the_exact_values() -> None:
+    answer = json.loads(attnrate("pod", D3, "--json").stdout)
+    np.testing.assert_allclose(answer["sigma"], SIGMA_D3, rtol=1e-12)
+    assert answer["rank"] == 3
+    assert answer["converged"] is True
+    assert answer["decay"]["law"] == "finite rank"
+
+
+def test_pod_takes_domains_with_negative_ends_and_a_gauge() -> None:
+    words = ("pod", "u+v", "--u", "-1", "1", "--v", "0", "2", "--gauge", "softmax", "--json")
+    answer = json.loads(attnrate(*words).stdout)
+    # modulo c(u) what is left of u + v is v - 1, of norm √2 · √(2/3)
+    np.testing.assert_allclose(answer["sigma"], [np.sqrt(4 / 3)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_pod_draws_the_spectrum(tmp_path: Path, suffix: str) -> None:
+    done = attnrate("pod", D3, "--plot", f"spectrum.{suffix}", folder=tmp_path)
+    assert done.returncode == 0
+    start = {"png": b"\x89PNG", "svg": b"<?xml"}[suffix]
+    assert (tmp_path / f"spectrum.{suffix}").read_bytes().startswith(start)
+
+
+def test_pod_that_does_not_converge_exits_with_1_and_says_how_far_it_got() -> None:
+    done = attnrate("pod", "floor(1000000*abs(sin(12345*u+54321*v)))", "--max-rank", "4")
+    assert done.returncode == 1
+    assert "did not converge" in done.stderr
+    assert "NOT CONVERGED" in done.stdout
+
+
+def test_bound_prints_the_proved_bound_above_the_compiled_error() -> None:
+    words = ("bound", "--alpha", "1", "--rank", "6", "--m-h", "1,3,6", "--compile", "--json")
+    rows = json.loads(attnrate(*words).stdout)["bounds"]
+    assert [row["m_h"] for row in rows] == [1, 3, 6]
+    assert all(row["compiled"] <= row["rigorous"] for row in rows)
+    assert rows[0]["compiled"] > 0.1
+    assert rows[-1]["compiled"] < 1e-12
+
+
+def test_bound_of_a_typed_coupling_with_networks_and_a_split() -> None:
+    words = ("bound", "exp(-(u-v)**2)", "--m-ff", "64", "--m-h", "2", "--parameters", "3000")
+    done = attnrate(*words)
+    assert done.returncode == 0
+    assert "best split: m_h = " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("pod", "__import__('os')"), "__import__"),
+        (("pod", "u.real"), "u"),
+        (("pod", "sin(w)"), "w"),
+        (("pod", "u", "--u", "1", "0"), "(1.0, 0.0)"),
+        (("pod", "1/(u-u)"), "inf"),
+        (("pod", "u", "--gauge", "hard"), "'hard'"),
+        (("pod", "u", "--rtol", "2"), "2.0"),
+        (("pod", "u", "--max-rank", "0"), "0"),
+        (("pod", "u", "--plot", "x.gif"), "x.gif"),
+        (("pod", "u", "--plot", "no/such/folder/x.png"), "no/such/folder"),
+        (("bound",), "--alpha"),
+        (("bound", "u*v", "--alpha", "1", "--rank", "2"), "--alpha"),
+        (("bound", "--alpha", "0.5", "--rank", "2"), "0.5"),
+        (("bound", "--alpha", "1", "--rank", "2", "--m-h", "1,x"), "1,x"),
+        (("bound", "--alpha", "1", "--rank", "2", "--m-h", "0"), "0"),
+        (("bound", "--alpha", "1", "--rank", "2", "--norm", "l2"), "'l2'"),
+        (("bound", "--alpha", "1", "--rank", "2", "--parameters", "3"), "3"),
+        (("pod",), "RHO"),
+        (("reproduse",), "reproduse"),
+    ],
+)
+def test_a_wrong_request_exits_with_2_and_names_the_value(
+    words: tuple[str, ...], said: str
+) -> None:
+    done = attnrate(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_has_an_example_for_every_command_and_does_not_import_torch() -> None:
+    for command in ("pod", "bound"):
+        assert f"Example: attnrate {command}" in attnrate(command, "--help").stdout
+    program = (
+        "import sys\nfrom attnrate.cli import app\n"
+        "try:\n    app(['pod', 'u*v', '--json'])\nexcept SystemExit:\n    pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_version() -> None:
+    assert attnrate("--version").stdout.startswith("attnrate 0.")
