@@ -270,8 +270,13 @@ def main() -> int:
         ),
     }
     print()
+    if ARGUMENTS.quick:
+        del requirements["Gaussian 0.2, d=2: at least 20x"]
     for text, met in requirements.items():
         print(f"{'PASS' if met else 'FAIL'}  {text}")
+    if ARGUMENTS.quick:
+        print("--quick: a dense route that was cut short took less time than it would need, so the")
+        print("d=2 Gaussian is not judged here.")
     machine = {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),

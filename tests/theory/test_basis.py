@@ -196,7 +196,7 @@ def test_only_softmax_targets_of_eq_8_are_taken():
     with pytest.raises(InputError, match=r"softened\(beta\)") as caught:
         require_softmax(hard)
     assert caught.value.value == "hardmax"
-    with pytest.raises(InputError, match="Eq. 8"):
+    with pytest.raises(InputError, match=r"Eq\. 8"):
         require_softmax(spectral_target(1.0, 2).permuted(range(16)))
 
 

@@ -32,7 +32,7 @@ def gap(target: AttentionTarget, model: Transformer, n: int = 200) -> torch.Tens
         return (model(x) - target(x)).norm(dim=-1)
 
 
-def gauged(function=None) -> AttentionTarget:
+def gauged() -> AttentionTarget:
     """rho = exp(3u) + a coupling of rank 2 with no mean in v."""
 
     def rho(u, v):
@@ -107,8 +107,8 @@ def test_logits_of_any_coupling_are_those_of_its_decomposition():
 def test_what_depends_on_u_alone_costs_no_rank_with_the_gauge():
     target = gauged()
     assert gap(target, compile_target(target, 2)).max() < 1e-10
-    assert gap(target, compile_target(target, 2, gauge=None)).mean() > 1e-3
-    assert gap(target, compile_target(target, 1)).mean() > 1e-3
+    assert gap(target, compile_target(target, 2, gauge=None)).max() > 1e-4
+    assert gap(target, compile_target(target, 1)).max() > 1e-4
 
 
 def test_networks_are_exact_at_their_knots():
@@ -187,11 +187,14 @@ def test_an_interpolant_is_numpy_s(values, spare):
     np.testing.assert_allclose(got, np.interp(t, places, np.float32(values)), atol=1e-10)
 
 
-def test_a_fitted_network_reproduces_what_is_linear():
+def test_a_fitted_network_leaves_nothing_that_its_hinges_could_explain():
     points = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    values = points @ torch.tensor([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5]]).double() + 1
+    values = torch.sin(4 * points)
     network = fitted(points, values, 40, seed=3)
-    torch.testing.assert_close(network(points).detach(), values, rtol=0, atol=1e-9)
+    with torch.no_grad():
+        left, hidden = values - network(points), network[:2](points)
+    assert (hidden.T @ left).abs().max() < 1e-9
+    assert left.sum(0).abs().max() < 1e-9
 
 
 def test_compiling_leaves_the_global_generator_alone_and_repeats_itself():
@@ -232,9 +235,13 @@ def test_targets_that_eq_5_cannot_hold_are_refused_with_the_way_out():
     with pytest.raises(InputError, match=r"softened\(beta\)") as caught:
         compile_target(nearest_point(), 3)
     assert caught.value.value == "hardmax"
-    altered = (spectral_target(1.0, 2).permuted(range(16)), linear_target([1.0, 0.5], 4), "target")
+    altered = (
+        spectral_target(1.0, 2).permuted(range(16)),
+        linear_target("exponential", 4),
+        "target",
+    )
     for other in altered:
-        with pytest.raises(InputError, match="Eq. 8") as caught:
+        with pytest.raises(InputError, match=r"Eq\. 8") as caught:
             compile_target(other, 3)
         assert caught.value.value == type(other).__name__
 

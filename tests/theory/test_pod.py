@@ -42,7 +42,7 @@ def eigenvalues_of_exp_distance(count: int) -> np.ndarray:
 
 
 def singular_values_of_distance(count: int) -> np.ndarray:
-    """lambda f'' = 2 f with f(0) + f(1) = -f'(1) + ... : see the three families below.
+    """The moduli of the eigenvalues, in three families.
 
     K f = ∫|u-v| f gives (Kf)'' = 2f, (Kf)(0) + (Kf)(1) = ∫f = (Kf)'(1) = -(Kf)'(0).
     Odd about 1/2: f' vanishes at the ends, so f = cos((2j-1) pi u), lambda = -2/((2j-1)² pi²).

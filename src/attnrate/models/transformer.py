@@ -1,31 +1,46 @@
-"""The paper's hypothesis space (Eq. 5): one layer, one head, no residual, norm or 1/√m_h."""
+"""The paper's hypothesis space (Eq. 5), and the generalisations that it leaves open."""
 
-from itertools import pairwise
+from typing import cast
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
+from attnrate.models.attention import Heads, Layer, norm
+from attnrate.models.base import SequenceModel, feed_forward, require_tokens
+from attnrate.models.positions import (
+    IntervalShift,
+    NoPosition,
+    PositionEncoding,
+    position_encoding,
+)
 
 Tensor = torch.Tensor
 
 
-def feed_forward(inputs: int, outputs: int, width: int, depth: int) -> nn.Sequential:
-    """A ReLU network with `depth` hidden layers of `width` units, PyTorch's default init."""
-    sizes = [inputs, *[width] * depth]
-    layers: list[nn.Module] = []
-    for one, two in pairwise(sizes):
-        layers += [nn.Linear(one, two), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
-
-
-class Transformer(nn.Module):
+class Transformer(SequenceModel):
     """Eq. 5: h(s) = f̂(x(s)), Ĥ_t = F̂(Σ_s softmax[(W_Q h(t))ᵀ W_K h(·)](s) W_V h(s)).
 
     The budget is m = (n, m_h, m_v, m_ff): n features, head size m_h, value size m_v, and
     feed-forward networks of `width` units in `depth` hidden layers. `f_hat` (d -> n) and `F_hat`
-    (m_v -> out) may be given as modules instead; compiled Transformers are made that way.
+    (heads·m_v -> out) may be given as modules instead; compiled Transformers are made that way.
+
+    Beyond the paper, each off by default, with P the position encoding and N layer norms:
+
+    h_0 = f̂(P(x)); for ℓ = 1, ..., layers - 1
+        a_ℓ = [h_{ℓ-1} +] W_o^ℓ A^ℓ(N(h_{ℓ-1})),   h_ℓ = [a_ℓ +] g^ℓ(N(a_ℓ));
+    Ĥ = F̂(A(N(h_{layers-1}))), where A(h)_t stacks, for every head i,
+        Σ_s softmax_s[c (W_Q^i h(t))ᵀ W_K^i h(s)] W_V^i h(s).
+
+    - `heads`: their rows lie one below the other in W_Q, W_K (heads·m_h, n), W_V (heads·m_v, n).
+    - `layers`: the first version's form with W_o (n, heads·m_v) and networks g from n to n. With
+      residual=True, W_o = 0 and g = 0 make a layer the identity, that is one layer fewer.
+    - `residual`: the terms in brackets; the last layer has none, so nothing with layers=1.
+    - `layer_norm`: N before every attention and every g, none before F̂.
+    - `scale`: c = 1/√m_h instead of 1. `causal`: only s ≤ t.
+    - `position`: "none", "learned", "sinusoidal" or "shift" (Eq. 7), which need `length`, or a
+      PositionEncoding. f̂ then takes what it gives: n numbers for "learned" and "sinusoidal".
     """
 
     def __init__(
@@ -37,32 +52,51 @@ class Transformer(nn.Module):
         m_v: object = 32,
         width: object = 128,
         depth: object = 3,
+        heads: object = 1,
+        layers: object = 1,
+        position: object = "none",
+        length: object = None,
         *,
+        residual: object = False,
+        layer_norm: object = False,
+        scale: object = False,
+        causal: object = False,
         f_hat: nn.Module | None = None,
         F_hat: nn.Module | None = None,
     ) -> None:
-        super().__init__()
-        self.d, self.out = require_whole("d", d, 1), require_whole("out", out, 1)
+        super().__init__(d, out)
         self.n, self.m_h = require_whole("n", n, 1), require_whole("m_h", m_h, 1)
         self.m_v = require_whole("m_v", m_v, 1)
         width, depth = require_whole("width", width, 1), require_whole("depth", depth, 1)
-        self.f_hat = f_hat if f_hat is not None else feed_forward(self.d, self.n, width, depth)
-        self.F_hat = F_hat if F_hat is not None else feed_forward(self.m_v, self.out, width, depth)
-        self.W_Q = nn.Linear(self.n, self.m_h, bias=False)
-        self.W_K = nn.Linear(self.n, self.m_h, bias=False)
-        self.W_V = nn.Linear(self.n, self.m_v, bias=False)
+        self.heads, self.layers = (
+            require_whole("heads", heads, 1),
+            require_whole("layers", layers, 1),
+        )
+        residual = _switch("residual", residual)
+        layer_norm = _switch("layer_norm", layer_norm)
+        factor = self.m_h**-0.5 if _switch("scale", scale) else 1.0
+        self.rule = Heads(self.heads, factor, _switch("causal", causal))
+        self.position = _encoding(position, self.d, length, self.n)
+        values = self.heads * self.m_v
+        encoded = self.position.features
+        self.f_hat = f_hat if f_hat is not None else feed_forward(encoded, self.n, width, depth)
+        self.F_hat = F_hat if F_hat is not None else feed_forward(values, self.out, width, depth)
+        self.W_Q = nn.Linear(self.n, self.heads * self.m_h, bias=False)
+        self.W_K = nn.Linear(self.n, self.heads * self.m_h, bias=False)
+        self.W_V = nn.Linear(self.n, values, bias=False)
+        self.norm = norm(self.n, layer_norm)
+        sizes = (self.n, self.m_h, self.m_v, self.rule, width, depth)
+        self.inner = nn.ModuleList(
+            Layer(*sizes, residual, layer_norm) for _ in range(self.layers - 1)
+        )
 
-    def _features(
-        self, x: Shaped[Tensor, "..."], shape: tuple[str, ...] = ("batch", "length")
-    ) -> Float[Tensor, "... n"]:
-        """f̂ on the last axis of x, which must have at least the last axis of `shape` before it."""
-        if x.ndim < min(len(shape), 2) or x.shape[-1] != self.d:
-            raise InputError(
-                f"inputs must have shape ({', '.join((*shape, str(self.d)))})",
-                tuple(x.shape),
-                f"The last axis holds the {self.d} coordinates of a token.",
-            )
-        features: Tensor = self.f_hat(x)
+    def _features(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length n"]:
+        """h_0 = f̂(P(x))."""
+        x = require_tokens(x, self.d, self.f_hat)
+        return self._embedded(self.position(x))
+
+    def _embedded(self, encoded: Float[Tensor, "*shape k"]) -> Float[Tensor, "*shape n"]:
+        features: Tensor = self.f_hat(encoded)
         if features.shape[-1] != self.n:
             raise InputError(
                 f"f_hat must give n = {self.n} features; its values have the shape",
@@ -71,47 +105,111 @@ class Transformer(nn.Module):
             )
         return features
 
-    def logits(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length length"]:
-        """ρ̂(x(t), x(s)): what goes into softmax, (batch, length, d) -> (batch, length, length)."""
-        h = self._features(x)
-        logits: Tensor = self.W_Q(h) @ self.W_K(h).mT
-        return logits
+    def logits(
+        self, x: Shaped[Tensor, "..."], layer: object = -1
+    ) -> Float[Tensor, "*shape length length"]:
+        """ρ̂(x(t), x(s)): what goes into softmax, (batch, length, d) -> (batch, length, length).
 
-    def attention(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length length"]:
+        Of the given layer, counted from 0 or, when negative, from the last. With several heads
+        the shape is (batch, heads, length, length). A causal model hides s > t afterwards.
+        """
+        index = require_whole("layer", layer, -self.layers, self.layers - 1) % self.layers
+        h = self._features(x)
+        for inner in self.inner[:index]:
+            h = inner(h)
+        at = self if index == self.layers - 1 else cast(Layer, self.inner[index])
+        h = at.norm(h)
+        return self.rule.logits(at.W_Q(h), at.W_K(h))
+
+    def attention(
+        self, x: Shaped[Tensor, "..."], layer: object = -1
+    ) -> Float[Tensor, "*shape length length"]:
         """The weight of position s in the output at t; every row sums to one."""
-        return self.logits(x).softmax(-1)
+        return self.rule.weights(self.logits(x, layer))
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
         """Ĥ(x): (batch, length, d) -> (batch, length, out)."""
         h = self._features(x)
-        attention = (self.W_Q(h) @ self.W_K(h).mT).softmax(-1)
-        result: Tensor = self.F_hat(attention @ self.W_V(h))
+        for inner in self.inner:
+            h = inner(h)
+        h = self.norm(h)
+        result: Tensor = self.F_hat(self.rule.mix(self.W_Q(h), self.W_K(h), self.W_V(h)))
         return result
 
     def pointwise(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch out"]:
-        """F̂∘f̂: what the model does to a constant sequence, an invariant by Prop. B.1."""
-        result: Tensor = self.F_hat(self.W_V(self._features(x, ("...",))))
+        """F̂∘f̂: what the model does to a constant sequence, an invariant by Prop. B.1.
+
+        With position="shift" x holds encoded points, as in `coupling`. Inner layers are applied
+        between f̂ and F̂, since they leave constant sequences constant.
+        """
+        self._require_token_function("F̂∘f̂")
+        h = self._embedded(require_tokens(x, self.d, self.f_hat, ("...",)))
+        for inner in self.inner:
+            h = cast(Layer, inner).pointwise(h)
+        result: Tensor = self.F_hat(self.W_V(self.norm(h)))
         return result
 
-    def coupling(self) -> "LearnedCoupling":
-        """ρ̂(u, v) as a function that `pod` can decompose; its rank is at most m_h."""
-        return LearnedCoupling(self)
+    def coupling(self, head: object = 0) -> "LearnedCoupling":
+        """ρ̂(u, v) of one head as a function that `pod` can decompose; its rank is at most m_h.
 
-    def parameter_count(self) -> int:
-        """Trainable numbers."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+        With position="shift" u and v are encoded points: numbers in the union of
+        `position.intervals`, the paper's set 𝓘 (Eq. 7). With several layers, or encodings that
+        put A x + e(t) in place of x, logits are no function of two tokens.
+        """
+        head = require_whole("head", head, 0, self.heads - 1)
+        self._require_token_function("ρ̂")
+        if self.layers > 1:
+            raise InputError(
+                "ρ̂ of the last layer depends on whole sequences, not on two tokens; layers",
+                self.layers,
+                "Use logits(x, layer) instead.",
+            )
+        return LearnedCoupling(self, head)
+
+    def _require_token_function(self, name: str) -> None:
+        if not isinstance(self.position, NoPosition | IntervalShift):
+            raise InputError(
+                f"{name} is no function of tokens when every position adds its own vector",
+                type(self.position).__name__,
+                'Use position="none" or "shift" (Eq. 7).',
+            )
 
 
 class LearnedCoupling(nn.Module):
-    """ρ̂(u, v) = (W_Q f̂(u))ᵀ W_K f̂(v) of a Transformer; tokens have a last axis of d numbers."""
+    """ρ̂(u, v) = (W_Q f̂(u))ᵀ W_K f̂(v) of a Transformer; tokens have a last axis of d numbers.
 
-    def __init__(self, model: Transformer) -> None:
+    Of one head, with its rows of W_Q and W_K, and with the norm and the scale of its model.
+    """
+
+    def __init__(self, model: Transformer, head: int = 0) -> None:
         super().__init__()
         self.model = model
         self.d = model.d
+        self.head = head
 
     def forward(self, u: Shaped[Tensor, "..."], v: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
         """ρ̂ at u and v, broadcast against each other."""
-        query: Tensor = self.model.W_Q(self.model._features(u, ("...",)))
-        key: Tensor = self.model.W_K(self.model._features(v, ("...",)))
-        return (query * key).sum(-1)
+        query = self._side(u, self.model.W_Q)
+        key = self._side(v, self.model.W_K)
+        return self.model.rule.factor * (query * key).sum(-1)
+
+    def _side(self, tokens: Shaped[Tensor, "..."], W: nn.Module) -> Float[Tensor, "... m_h"]:
+        model = self.model
+        tokens = require_tokens(tokens, model.d, model.f_hat, ("...",))
+        every: Tensor = W(model.norm(model._embedded(tokens)))
+        return every[..., self.head * model.m_h : (self.head + 1) * model.m_h]
+
+
+def _switch(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False", value, "Pass True or False.")
+    return value
+
+
+def _encoding(position: object, d: int, length: object, features: int) -> PositionEncoding:
+    length = None if length is None else require_whole("length", length, 1)
+    if not isinstance(position, PositionEncoding):
+        return position_encoding(position, d, length, features)
+    if position.d != d:
+        raise InputError(f"position must take tokens of d = {d} coordinates", position.d)
+    return position

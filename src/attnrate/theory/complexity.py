@@ -68,7 +68,7 @@ class Complexity:
     sup_bases: float
     _parts: "_FeedForwardParts" = field(repr=False)
 
-    def C2(self, k: int) -> float:
+    def C2(self, k: object) -> float:
         """C_FF(F) + C_FF(f) + Σ_{i<=k} (C_FF(phi_i) + C_FF(psi_i)) (Eq. 14)."""
         k = require_whole("k", k, 1)
         return self._parts.outer + self._parts.inner + float(np.sum(self._parts.bases(k)))
@@ -94,12 +94,14 @@ class _FeedForwardParts:
     def outer(self) -> float:
         """C_FF(F) over the values of f."""
         _require_one_variable(self.target)
-        return self.chosen.complexity(_plain(self.target.F), value_range(self.target))
+        chosen: Any = self.chosen
+        return _function_complexity(self.target.F, chosen, value_range(self.target))
 
     @property
     def inner(self) -> float:
         """C_FF(f)."""
-        return self.chosen.complexity(_plain(self.target.f), _hull(self.target, self.basis))
+        chosen: Any = self.chosen
+        return _function_complexity(self.target.f, chosen, _hull(self.target, self.basis))
 
     def bases(self, k: int) -> Float[Array, " k"]:
         """C_FF(phi_i) + C_FF(psi_i) for i <= k, zero where there is no network (`smooth_rank`)."""
@@ -140,6 +142,11 @@ def complexity(
         sup_bases=sup_bases,
         _parts=_FeedForwardParts(target, basis, chosen),
     )
+
+
+@lru_cache(maxsize=64)
+def _function_complexity(function: TokenFunction, chosen: Any, on: tuple[float, float]) -> float:
+    return float(chosen.complexity(_plain(function), on))
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,9 @@
 """Pivoted cross approximation: a function of two variables from a few of its rows and columns.
 
-Phase 1  `find_cross`: Gaussian elimination on the implicit matrix rho(u_i, v_j). Each step starts
-         from the worst of a set of sampled entries, improves the pivot by a rook's moves, and asks
-         rho for about three slices, so the cost is grid x rank, never grid². A grid so small that
-         a dozen slices fill it is eliminated whole, with the best pivot at every step.
+Phase 1  `find_cross`: Gaussian elimination on the implicit matrix rho(u_i, v_j). Each step takes
+         the columns of the worst of a set of sampled entries, the rows through their pivots, and
+         the columns through those rows' pivots: a few slices of rho a pivot, so the cost is grid x
+         rank, not grid². A grid that a few slices fill is eliminated whole, with the best pivots.
 Phase 2  `resolve`: the pivots are points of the domain, so the slices through them are functions;
          each side's grid is refined until those functions are resolved.
 """
@@ -20,10 +20,13 @@ from attnrate.theory.panels import Array, Grid
 
 #: Entries of a matrix that is asked for and eliminated whole
 _SMALL = 1 << 14
-#: Entries of a matrix that is asked for whole once slices of a coarser one were too many
-_TABLE = 1 << 18
+#: Columns taken in one step, and the pivots among them that are too weak beside the first
+_TOGETHER = 24
+_WEAKEST = 0.001
 #: Nodes beyond which one side is not refined further
 _MOST_NODES = 1 << 17
+#: Refinements in a row that may fail to resolve more
+_PATIENCE = 3
 #: Entries of one side's slices (nodes x rank) beyond which it is not refined further
 _MOST_ENTRIES = 1 << 25
 
@@ -74,114 +77,139 @@ def find_cross(
     tolerance: float,
     most: int,
     generator: np.random.Generator,
-    whole: bool = False,
 ) -> Cross:
     """Crossings until every sampled entry is below `tolerance` x the largest value seen.
 
-    `complete` is False when `most` crossings were not enough. `whole` says that many are expected:
-    a matrix of moderate size is then asked for at once, which is less than three slices a crossing.
+    `complete` is False when `most` crossings were not enough.
     """
     m, n = len(u), len(v)
     most = min(most, m, n)
     if m * n <= _SMALL:
-        return _eliminate(rho.outer(u, v), u, v, tolerance, most)
-    table = rho.outer(u, v) if whole and m * n <= _TABLE else None
+        rest = rho.outer(u, v)
+        scale = float(np.max(np.abs(rest)))
+        pivots = _eliminate(rest, tolerance * scale, most)
+        complete = bool(np.max(np.abs(rest)) <= tolerance * scale)
+        return _cross(u, v, pivots, scale, complete)
     left, right = np.empty((m, most), order="F"), np.empty((most, n))
-    chosen_rows: list[int] = []
-    chosen_columns: list[int] = []
-
-    def column(j: int) -> Float[Array, " m"]:
-        k = len(chosen_rows)
-        values = rho.outer(u, v[j : j + 1])[:, 0] if table is None else table[:, j]
-        return np.asarray(values - left[:, :k] @ right[:k, j])
-
-    def row(i: int) -> Float[Array, " n"]:
-        k = len(chosen_rows)
-        values = rho.outer(u[i : i + 1], v)[0] if table is None else table[i]
-        return np.asarray(values - left[i, :k] @ right[:k])
-
-    def sample() -> tuple[Int[Array, " s"], Int[Array, " s"], Float[Array, " s"]]:
-        k = len(chosen_rows)
-        i, j = generator.integers(m, size=2 * (m + n)), generator.integers(n, size=2 * (m + n))
-        known = np.einsum("ks,ks->s", left.T[:k, i], right[:k, j]) if k else 0.0
-        return i, j, (rho.pairs(u[i], v[j]) if table is None else table[i, j]) - known
-
-    at_i, at_j, rest = sample()
+    rows: list[int] = []
+    columns: list[int] = []
+    at_i, at_j, rest = _sampled(rho, u, v, left[:, :0], right[:0], generator)
+    if not rest.any():
+        # zero at every sample: looked at much more closely before that is believed
+        at_i, at_j, rest = _sampled(rho, u, v, left[:, :0], right[:0], generator, effort=32)
     scale = float(np.max(np.abs(rest)))
     second_look = False
     while True:
-        worst = int(np.argmax(np.abs(rest)))
-        if abs(rest[worst]) <= tolerance * scale:
+        k = len(rows)
+        if np.max(np.abs(rest)) <= tolerance * scale:
             if second_look:
                 break
             # the entries that steered the elimination are not the ones that end it
             second_look = True
-            at_i, at_j, rest = sample()
+            at_i, at_j, rest = _sampled(rho, u, v, left[:, :k], right[:k], generator)
             scale = max(scale, float(np.max(np.abs(rest))))
             continue
-        if len(chosen_rows) == most:
-            break
         second_look = False
-        c = column(j := int(at_j[worst]))
-        r = row(i := int(np.argmax(np.abs(c))))
-        if (better := int(np.argmax(np.abs(r)))) != j:
-            c = column(j := better)
-            if (better := int(np.argmax(np.abs(c)))) != i:
-                r = row(i := better)
-        pivot = float(c[i])
-        if pivot == 0.0:
+        if k == most:
             break
-        k = len(chosen_rows)
-        left[:, k], right[k] = c / pivot, r
-        chosen_rows.append(i)
-        chosen_columns.append(j)
-        scale = max(scale, abs(pivot)) if k == 0 else scale
-        rest = rest - left[at_i, k] * right[k, at_j]
+        chosen = _worst_columns(at_j, rest, n, min(_TOGETHER, most - k))
+        block = rho.outer(u, v[chosen]) - left[:, :k] @ right[:k, chosen]
+        through = _eliminate(block, tolerance * scale, len(chosen), _WEAKEST).rows
+        # the largest entries of those rows are better pivots: without them the rows grow, and
+        # with the rows the noise of every slice that is asked for later
+        strips = rho.outer(u[through], v) - left[through, :k] @ right[:k]
+        across = _eliminate(strips, tolerance * scale, len(through))
+        new = len(across.rows)
+        if new == 0:
+            break
+        fresh = slice(k, k + new)
+        block = rho.outer(u, v[across.columns]) - left[:, :k] @ right[:k, across.columns]
+        left[:, fresh] = _right_solve(block, across.right[:, across.columns])
+        right[fresh] = across.right
+        rows += [through[i] for i in across.rows]
+        columns += across.columns
+        scale = max(scale, abs(float(across.right[0, across.columns[0]]))) if k == 0 else scale
+        rest = rest - np.einsum("ks,ks->s", left.T[fresh, at_i], right[fresh, at_j])
+    complete = bool(np.max(np.abs(rest)) <= tolerance * scale)
+    return _cross(u, v, _Pivots(rows, columns, left[:, :k], right[:k]), scale, complete)
 
-    k = len(chosen_rows)
+
+@dataclass(frozen=True, eq=False)
+class _Pivots:
+    """Where the pivots stand in a matrix, and the eliminated columns and rows through them."""
+
+    rows: list[int]
+    columns: list[int]
+    left: Float[Array, "m rank"]
+    right: Float[Array, "rank n"]
+
+
+def _cross(
+    u: Float[Array, "m d"], v: Float[Array, "n e"], pivots: _Pivots, scale: float, complete: bool
+) -> Cross:
     return Cross(
-        u=u[chosen_rows],
-        v=v[chosen_columns],
-        lower=left[chosen_rows, :k],
-        upper=right[:k, chosen_columns],
-        on_u=left[:, :k],
-        on_v=right[:k].T,
+        u=u[pivots.rows],
+        v=v[pivots.columns],
+        lower=pivots.left[pivots.rows],
+        upper=pivots.right[:, pivots.columns],
+        on_u=pivots.left,
+        on_v=pivots.right.T,
         scale=scale,
-        complete=bool(np.max(np.abs(rest)) <= tolerance * scale),
+        complete=complete,
     )
 
 
-def _eliminate(
-    rest: Float[Array, "m n"],
+def _right_solve(block: Float[Array, "m k"], upper: Float[Array, "k k"]) -> Float[Array, "m k"]:
+    """block upper⁻¹ for a small upper triangular matrix, in place."""
+    for t in range(len(upper)):
+        block[:, t] -= block[:, :t] @ upper[:t, t]
+        block[:, t] /= upper[t, t]
+    return block
+
+
+def _sampled(
+    rho: Evaluator,
     u: Float[Array, "m d"],
     v: Float[Array, "n e"],
-    tolerance: float,
-    most: int,
-) -> Cross:
-    """The crossings of a matrix that is known whole; `rest` is used up."""
-    scale = float(np.max(np.abs(rest)))
+    left: Float[Array, "m k"],
+    right: Float[Array, "k n"],
+    generator: np.random.Generator,
+    effort: int = 1,
+) -> tuple[Int[Array, " s"], Int[Array, " s"], Float[Array, " s"]]:
+    """Entries drawn at random, and what the crossings so far leave of them."""
+    size = effort * (len(u) + len(v)) // 2
+    i, j = generator.integers(len(u), size=size), generator.integers(len(v), size=size)
+    return i, j, rho.pairs(u[i], v[j]) - np.einsum("ks,ks->s", left.T[:, i], right[:, j])
+
+
+def _worst_columns(
+    at_j: Int[Array, " s"], rest: Float[Array, " s"], n: int, most: int
+) -> Int[Array, " columns"]:
+    """The columns of the worst sampled entries, the worst first, no two of them close together."""
+    order = at_j[np.argsort(-np.abs(rest))]
+    _, first = np.unique(order * (4 * _TOGETHER) // n, return_index=True)
+    return order[np.sort(first)][:most]
+
+
+def _eliminate(rest: Float[Array, "m n"], least: float, most: int, weakest: float = 0.0) -> _Pivots:
+    """Complete pivoting on a matrix that is known whole; `rest` is used up.
+
+    It ends at pivots below `least`, or below `weakest` x the first one.
+    """
     rows: list[int] = []
     columns: list[int] = []
-    left, right = np.empty((len(u), most)), np.empty((most, len(v)))
-    for k in range(most + 1):
-        i, j = divmod(int(np.argmax(np.abs(rest))), len(v))
-        if abs(rest[i, j]) <= tolerance * scale or k == most:
+    left, right = np.empty((len(rest), most)), np.empty((most, rest.shape[1]))
+    for k in range(most):
+        i, j = divmod(int(np.argmax(np.abs(rest))), rest.shape[1])
+        pivot = abs(float(rest[i, j]))
+        if pivot <= least:
             break
+        least = max(least, weakest * pivot) if k == 0 else least
         left[:, k], right[k] = rest[:, j] / rest[i, j], rest[i]
         rest -= np.multiply.outer(left[:, k], right[k])
         rows.append(i)
         columns.append(j)
-    k = len(rows)
-    return Cross(
-        u=u[rows],
-        v=v[columns],
-        lower=left[rows, :k],
-        upper=right[:k, columns],
-        on_u=left[:, :k],
-        on_v=right[:k].T,
-        scale=scale,
-        complete=bool(abs(rest[i, j]) <= tolerance * scale),
-    )
+    return _Pivots(rows, columns, left[:, : len(rows)], right[: len(rows)])
 
 
 def holds(
@@ -199,11 +227,9 @@ def holds(
 def kinked(cross: Cross, rho: Evaluator, grid: Grid) -> bool:
     """Whether slices of rho are rough at a place or two at most (one axis)."""
     slices = rho.outer(grid.nodes, cross.v[:16])
-    counts = []
-    for column in slices.T:
-        rough = grid.unresolved(column[:, None])[0] > 1e-10 * np.sqrt(grid.weights @ column**2)
-        counts.append(int(rough.sum()))
-    return 1 <= max(counts) <= 2
+    slices = slices / np.sqrt(grid.weights @ slices**2 + np.finfo(float).tiny)
+    rough = np.sum(grid.missed_by_column(slices) > 1e-10, axis=0)
+    return bool(1 <= np.max(rough, initial=0) <= 2)
 
 
 def resolve(
@@ -219,9 +245,17 @@ def resolve(
     """
     if isinstance(grid, Samples) or values.shape[1] == 0:
         return grid, values, 0.0
+    least, stalled = np.inf, 0
     while True:
         missing = _missing(grid, slices, values, sizes)
-        step = grid.refined(missing, tolerance)
+        total = float(np.sqrt(sum(np.sum(norm**2) for norm in missing)))
+        # a kink loses more than half with every bisection; what does not is noise of the slices
+        stalled = stalled + 1 if total > 0.7 * least else 0
+        least = min(least, total)
+        if stalled > _PATIENCE:
+            break
+        smooth = len(grid.axes) == 1 and grid.falls(values * sizes)
+        step = grid.refined(missing, tolerance, smooth)
         if step is None:
             break
         finer, kept = step
@@ -232,7 +266,7 @@ def resolve(
         new[kept >= 0] = values[kept[kept >= 0]]
         new[kept < 0] = slices(grid.nodes[kept < 0])
         values = new
-    return grid, values, float(np.sqrt(sum(np.sum(norm**2) for norm in missing)))
+    return grid, values, total
 
 
 def _missing(

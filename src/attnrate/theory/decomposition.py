@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Gauge: TypeAlias = Literal["softmax"] | None
 EPS = float(np.finfo(float).eps)
 #: Points that did not make a result, at which it is tried
-FRESH = 400
+FRESH = 200
 
 
 @dataclass(frozen=True)

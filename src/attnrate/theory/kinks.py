@@ -99,7 +99,7 @@ def _tail_agrees(
     The residual lives in a thin band around a kink, so its mean is known only roughly; what is
     looked for is a feature that the panels have not seen.
     """
-    u, v = du.draw(4 * FRESH, generator), dv.draw(4 * FRESH, generator)
+    u, v = du.draw(8 * FRESH, generator), dv.draw(8 * FRESH, generator)
     gap = (rho.pairs(u, v) - result(u[:, 0], v[:, 0])) ** 2 * volume
     spread = float(np.std(gap)) / np.sqrt(len(gap))
     return bool(np.mean(gap) <= 4 * result.rest**2 + 6 * spread + 64 * EPS * result.norm**2)

@@ -21,8 +21,10 @@ NARROWEST = 2.0**-46
 #: Gauss-Legendre nodes leave gaps at the ends of a panel in which a kink can hide. The
 #: polynomial is therefore compared with the function here too (inside, for jumps at the very end).
 EDGES = np.array([-1.0, 1.0]) * (1 - 1e-6)
-#: An axis gets this many nodes a panel before its panels are bisected.
+#: An axis gets this many nodes a panel before its panels are bisected, and up to so many when the
+#: function is smooth: one polynomial has no seams, and needs fewer nodes than several.
 FULL_ORDER = 32
+HIGHEST_ORDER = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,16 @@ class PanelRule:
 @lru_cache(maxsize=16)
 def panel_rule(order: int) -> PanelRule:
     """The rule with `order` nodes, computed once."""
-    nodes, weights = np.polynomial.legendre.leggauss(order)
-    transform = np.sqrt(weights)[:, None] * orthonormal_legendre(nodes, order)
+    nodes, _ = np.polynomial.legendre.leggauss(order)
+    for _ in range(2):
+        # Newton's method: beyond order 50 or so the library's nodes have lost three digits
+        both = orthonormal_legendre(nodes, order + 1)[:, -2:] / np.sqrt([order - 0.5, order + 0.5])
+        slope = order * (both[:, 0] - nodes * both[:, 1]) / (1 - nodes**2)
+        nodes = nodes - both[:, 1] / slope
+    values = orthonormal_legendre(nodes, order)
+    # Christoffel: the weights that make the transform orthogonal
+    weights = 1 / np.sum(values**2, axis=1)
+    transform = np.sqrt(weights)[:, None] * values
     analysis = transform.T * np.sqrt(weights)
     edge = orthonormal_legendre(EDGES, order) @ analysis
     return PanelRule(nodes, weights, transform, analysis, edge)
@@ -114,12 +124,18 @@ class Axis:
         """The measure of the axis."""
         return float(np.sum(self.right - self.left))
 
-    def refined(self, chosen: Bool[Array, " panels"]) -> tuple["Axis", Int[Array, " new_nodes"]]:
+    def with_order(self, order: int) -> "Axis":
+        """The same panels with another number of nodes each."""
+        return Axis(self.left, self.right, order)
+
+    def refined(
+        self, chosen: Bool[Array, " panels"], smooth: bool = False
+    ) -> tuple["Axis", Int[Array, " new_nodes"]]:
         """Raise the order, or bisect the chosen panels; each new node's old index, -1 if none."""
         if not chosen.any():
             return self, np.arange(len(self.nodes))
-        if self.order < FULL_ORDER:
-            raised = Axis(self.left, self.right, FULL_ORDER)
+        if self.order < FULL_ORDER or (smooth and self.order < HIGHEST_ORDER):
+            raised = self.with_order(max(FULL_ORDER, 2 * self.order))
             return raised, np.full(len(raised.nodes), -1)
         left, right, kept = [], [], []
         fresh = np.full(self.order, -1)
@@ -134,6 +150,13 @@ class Axis:
                 right.append(self.right[k])
                 kept.append(np.arange(k * self.order, (k + 1) * self.order))
         return Axis(np.array(left), np.array(right), self.order), np.concatenate(kept)
+
+    def cut(self, parts: int) -> "Axis":
+        """Every panel cut into equal parts."""
+        steps = np.linspace(0.0, 1.0, parts + 1)
+        edges = self.left[:, None] + (self.right - self.left)[:, None] * steps
+        edges[:, -1] = self.right
+        return Axis(edges[:, :-1].ravel(), edges[:, 1:].ravel(), self.order)
 
     @cached_property
     def edges(self) -> Float[Array, " two_panels"]:
@@ -226,8 +249,22 @@ class Grid:
         off = continued - at_edges.reshape(continued.shape)
         return np.asarray(np.sqrt(axis.gap() * np.sum(off**2, axis=(1, 2))))
 
+    def missed_by_column(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels k"]:
+        """On one axis: what each panel misses of each column."""
+        (axis,) = self.axes
+        size = np.abs(panel_rule(axis.order).last_half @ self._by_panel(values))
+        half = (axis.right - axis.left) / 2
+        return missed(np.sqrt(half)[:, None, None] * size.transpose(0, 2, 1))
+
+    def falls(self, values: Float[Array, "nodes k"]) -> bool:
+        """On one axis: whether the coefficients fall towards their end, as of a smooth function."""
+        (axis,) = self.axes
+        size = np.abs(panel_rule(axis.order).last_half @ self._by_panel(values))
+        before, after = np.split(size, 2, axis=1)
+        return bool(np.linalg.norm(after) < 0.3 * np.linalg.norm(before))
+
     def refined(
-        self, missing: tuple[Float[Array, " panels"], ...], tolerance: float
+        self, missing: tuple[Float[Array, " panels"], ...], tolerance: float, smooth: bool = False
     ) -> tuple["Grid", Int[Array, " new_nodes"]] | None:
         """Refine panels that miss more than `tolerance`; None when there are none to refine."""
         chosen = [
@@ -235,7 +272,7 @@ class Grid:
         ]
         if not any(c.any() for c in chosen):
             return None
-        parts = [axis.refined(c) for axis, c in zip(self.axes, chosen, strict=True)]
+        parts = [axis.refined(c, smooth) for axis, c in zip(self.axes, chosen, strict=True)]
         kept = np.zeros(1, dtype=int)
         for old, (_, index) in zip(self.axes, parts, strict=True):
             known = (kept[:, None] >= 0) & (index[None, :] >= 0)

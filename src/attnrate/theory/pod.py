@@ -28,12 +28,17 @@ from attnrate.theory.decomposition import (
 from attnrate.theory.domain import Domain, Region, Samples, as_domain
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.kinks import decompose_kinked
-from attnrate.theory.panels import Array, Grid
+from attnrate.theory.panels import FULL_ORDER, Array, Axis, Grid
 
 #: Rounds of phases 1 to 4
 _ROUNDS = 8
-#: Nodes on which a cross is looked for, by dimension, before the coupling counts as not low-rank
-_CROSS_NODES = {1: 2048, 2: 4096, 3: 32768}
+#: Where a cross is looked for before the coupling counts as not of low rank: on one axis with
+#: polynomials of these orders, then on panels; in 2 and 3 dimensions up to so many nodes
+_CROSS_ORDERS = (256,)
+_CROSS_PANELS = 64
+#: Panels on which slices are searched for kinks
+_KINK_PANELS = 16
+_CROSS_NODES = {2: 4096, 3: 32768}
 #: Samples up to which the whole matrix is decomposed
 _DENSE_SAMPLES = 1024
 _LARGEST_DENSE = 6000
@@ -83,28 +88,25 @@ def _decompose(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
     generator = np.random.default_rng(0)
     gu, gv = _start(du), _start(dv)
     best: Pod | None = None
-    for turn in range(_ROUNDS):
+    for _ in range(_ROUNDS):
         finer = (_finer(gu), _finer(gv))
         stuck = finer == (None, None)
-        most = min(
-            len(g.nodes) if isinstance(g, Samples) else 2 * len(g.nodes) // 3 for g in (gu, gv)
-        )
-        budget = (ask.fine / 4, min(most, 1024))
-        look = partial(find_cross, rho, gu.nodes, gv.nodes, *budget, generator, whole=turn > 0)
+        most = min(len(g.nodes) * (5 if isinstance(g, Samples) else 3) // 5 for g in (gu, gv))
+        budget = (ask.fine, min(most, 1024))
+        look = partial(find_cross, rho, gu.nodes, gv.nodes, *budget, generator)
         cross = look()
         while rho.change_unit(cross.scale):
             cross = look()
-        fresh = du.draw(FRESH // 4, generator), dv.draw(FRESH // 4, generator)
+        fresh = du.draw(FRESH // 2, generator), dv.draw(FRESH // 2, generator)
         # zero wherever rho was seen so far: it is looked at more closely before that is believed
         unseen = cross.scale == 0.0 and not stuck
         sound = cross.complete and not unseen and holds(cross, rho, *fresh, 100 * ask.rtol)
         if isinstance(du, Region) and isinstance(dv, Region) and du.d == dv.d == 1 and not unseen:
             assert isinstance(gu, Grid)
             # a kink in a part of the domain can be of full rank there and yet complete and sound
-            suspect = not sound or cross.rank > most // 4
-            if (stuck and not sound) or (
-                suspect and gu.axes[0].panels >= 16 and kinked(cross, rho, gu)
-            ):
+            suspect = len(gu.nodes) >= _CROSS_ORDERS[0] and (not sound or cross.rank > most // 4)
+            slices = Grid((_in_panels(gu.axes[0], _KINK_PANELS),))
+            if (stuck and not sound) or (suspect and kinked(cross, rho, slices)):
                 return decompose_kinked(rho, du, dv, ask, generator)
         if not sound and stuck and _both_samples(du, dv, _LARGEST_DENSE):
             return _dense_samples(rho, du, dv, ask)
@@ -145,16 +147,23 @@ def _start(domain: Domain) -> Grid | Samples:
 
 
 def _finer(grid: Grid | Samples) -> Grid | None:
-    """Two to four times the nodes, or None where that would be too many."""
+    """The next grid on which a cross is looked for, or None where it would be too large."""
     if isinstance(grid, Samples):
         return None
+    if len(grid.axes) == 1:
+        (axis,) = grid.axes
+        for order in _CROSS_ORDERS:
+            if axis.order < order and axis.panels * order <= 4 * _CROSS_ORDERS[-1]:
+                return Grid((axis.with_order(order),))
+        if axis.panels >= _CROSS_PANELS:
+            return None
+        return Grid((_in_panels(axis, _CROSS_PANELS),))
     finer = grid.finer()
-    # small steps where a smooth coupling is usually resolved; beyond, it is likely to be rough
-    if len(grid.axes) == 1 and not 4 <= grid.axes[0].panels < 16:
-        finer = finer.finer()
-    # a union of many intervals starts with many nodes and may be refined once all the same
-    least = 4 * sum(axis.order * axis.panels for axis in grid.axes if axis.panels == 1)
-    return finer if len(finer.nodes) <= max(_CROSS_NODES[len(grid.axes)], least) else None
+    return finer if len(finer.nodes) <= _CROSS_NODES[len(grid.axes)] else None
+
+
+def _in_panels(axis: Axis, panels: int) -> Axis:
+    return axis.with_order(FULL_ORDER).cut(-(-panels // axis.panels))
 
 
 def _both_samples(du: Domain, dv: Domain, most: int) -> bool:

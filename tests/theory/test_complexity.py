@@ -1,0 +1,248 @@
+"""C0, C1, C2 and the sizes they are made of, against what can be worked out by hand."""
+
+from itertools import pairwise
+from math import cos, pi, sqrt
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnrate.errors import InputError
+from attnrate.targets import (
+    AttentionTarget,
+    FunctionCoupling,
+    PositionedInputs,
+    SpectralCoupling,
+    UniformInputs,
+    centre_of_gravity,
+    identity,
+    nearest_point,
+    spectral_coupling,
+    spectral_target,
+)
+from attnrate.theory.basis import coupling_basis
+from attnrate.theory.complexity import (
+    complexity,
+    decay_exponent,
+    envelope,
+    lipschitz_of_F,
+    radius_of_f,
+)
+from attnrate.theory.feedforward import FAMILIES, Sobolev
+
+
+def target_of(F=identity, f=identity, rho=None, length=4, inputs=None) -> AttentionTarget:
+    return AttentionTarget(F, f, rho or spectral_coupling(1.0, 3), length, inputs)
+
+
+def test_the_envelope_is_the_least_constant_above_the_spectrum():
+    assert envelope(np.array([3.0, 1.0, 0.5]), 2.0) == pytest.approx(4.5)
+    assert envelope(np.array([3.0, 0.1]), 2.0) == 3.0
+    assert envelope(np.ones(6), 20.0) == 6.0**20
+    assert envelope(np.array([]), 1.0) == 0.0
+
+
+@given(st.floats(0.52, 6.0), st.integers(2, 60), st.floats(0.1, 10.0))
+@settings(max_examples=60)
+def test_a_power_law_has_its_exponent_and_its_constant(alpha, rank, scale):
+    sigma = scale * np.arange(1, rank + 1) ** -alpha
+    assert decay_exponent(sigma) == pytest.approx(alpha, rel=1e-9)
+    assert envelope(sigma, alpha) == pytest.approx(scale, rel=1e-12)
+
+
+@given(st.lists(st.floats(0.0, 5.0), max_size=12).map(lambda s: sorted(s, reverse=True)))
+def test_every_inferred_exponent_is_allowed_by_the_theorem(sigma):
+    assert decay_exponent(np.array(sigma)) > 0.5
+
+
+@pytest.mark.parametrize("alpha", [0.55, 1.0])
+@pytest.mark.parametrize("rank", [2, 6, 256])
+def test_fig_1(alpha, rank):
+    measures = complexity(spectral_target(alpha, rank))
+    assert pytest.approx(2 * sqrt(2), rel=1e-12) == measures.C0
+    assert measures.C1 == measures.C1_plain == pytest.approx(1.0)
+    assert measures.alpha == pytest.approx(alpha)
+    assert (measures.K_F, measures.sup_f) == (1.0, 1.0)
+    # √2 sin 2πiu has |second derivative| <= √2 (2πi)²; F = f = id cost nothing
+    expected = sum(2 * sqrt(2) * (2 * pi * i) ** 2 / 8 for i in (1, 2))
+    assert measures.C2(2) == pytest.approx(expected, rel=1e-9)
+    assert measures.beta == 2.0
+
+
+def test_C2_counts_F_and_f_once_and_stops_at_the_rank():
+    target = target_of(lambda y: torch.sin(3 * y), torch.square, spectral_coupling(1.0, 2))
+    measures = complexity(target)
+    # sup |(sin 3y)''| over [0, 1] is 9, reached inside; (x²)'' = 2
+    outer, inner = 9 / 8, 2 / 8
+    sines = [2 * sqrt(2) * (2 * pi * i) ** 2 / 8 for i in (1, 2)]
+    assert measures.C2(1) == pytest.approx(outer + inner + sines[0], rel=6e-3)
+    assert measures.C2(2) - measures.C2(1) == pytest.approx(sines[1], rel=1e-12)
+    assert measures.C2(9) == measures.C2(2)
+
+
+def test_C2_away_from_the_unit_interval_is_that_of_the_bases_there():
+    """On [0, 1/2] the bases are 2 sin 2πku; the sines with √2 would give too little."""
+    half = UniformInputs([0.0], [0.5])
+    target = target_of(rho=SpectralCoupling([1.0, 0.5]), inputs=half)
+    expected = [2 * 0.25 / 8 * 2 * (2 * pi * i) ** 2 for i in (1, 2)]
+    measures = complexity(target, gauge=None)
+    assert measures.C2(1) == pytest.approx(expected[0], rel=6e-3)
+    assert measures.C2(2) == pytest.approx(sum(expected), rel=6e-3)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_C2_grows_with_k_in_every_family(name):
+    measures = complexity(spectral_target(1.0, 4), family=name)
+    values = [measures.C2(k) for k in (1, 2, 3, 4)]
+    assert all(a < b for a, b in pairwise(values))
+    assert measures.family == name
+    assert measures.beta == FAMILIES[name].beta
+    assert np.isfinite(values).all()
+
+
+def test_a_family_can_be_an_instance():
+    assert complexity(spectral_target(1.0, 2), family=Sobolev(3)).beta == 3.0
+
+
+def test_the_gauge_does_not_raise_C1():
+    def rho(u, v):
+        return (torch.cos(3 * u * v) + torch.exp(2 * u))[..., 0]
+
+    target = target_of(rho=FunctionCoupling(rho))
+    for alpha in (0.6, 1.0, 2.0, 4.0):
+        measures = complexity(target, alpha)
+        assert measures.C1_plain > measures.C1
+        assert measures.C1_plain == complexity(target, alpha, gauge=None).C1
+
+
+@given(st.integers(0, 4), st.floats(-3, 3), st.floats(0.51, 4.0))
+@settings(max_examples=15)
+def test_C1_with_the_gauge_is_never_above_C1_without(power, size, alpha):
+    """σ_k(ρP) <= σ_k(ρ) for the projection P, so every envelope falls."""
+
+    def rho(u, v):
+        return (size * u**power + torch.exp(-((u - v) ** 2)))[..., 0]
+
+    measures = complexity(target_of(rho=FunctionCoupling(rho)), alpha)
+    assert measures.C1_plain * (1 + 1e-9) >= measures.C1
+
+
+@pytest.mark.parametrize(
+    ("F", "f", "inputs", "K_F"),
+    [
+        (identity, identity, None, 1.0),
+        (lambda y: torch.sin(3 * y), identity, None, 3.0),
+        (torch.square, identity, UniformInputs([-1.0], [3.0]), 6.0),
+        (lambda y: torch.sin(3 * y), torch.square, UniformInputs([0.5], [0.7]), 3 * cos(0.75)),
+        (lambda y: 5 * y, lambda x: torch.cat([x, x], -1), None, 5.0),
+        (lambda y: y.sum(-1, keepdim=True), lambda x: torch.cat([x, -x], -1), None, sqrt(2)),
+        (lambda y: torch.ones_like(y), identity, None, 0.0),
+        (lambda y: torch.cat([y, 2 * y], -1), identity, None, sqrt(5)),
+    ],
+)
+def test_the_lipschitz_constant_of_F(F, f, inputs, K_F):
+    assert lipschitz_of_F(target_of(F, f, inputs=inputs)) == pytest.approx(K_F, rel=1e-6)
+
+
+def test_the_lipschitz_constant_of_the_norm_is_one():
+    assert lipschitz_of_F(centre_of_gravity()) == pytest.approx(1.0)
+
+
+def test_K_F_does_not_need_gradients_to_be_on():
+    target = target_of(lambda y: torch.sin(2 * y))
+    with torch.no_grad():
+        assert lipschitz_of_F(target) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("F", [torch.sqrt, lambda y: y.abs().sqrt()])
+def test_an_F_that_is_not_lipschitz_is_refused_with_the_place(F):
+    with pytest.raises(InputError, match="no finite derivative") as caught:
+        complexity(target_of(F))
+    assert caught.value.value == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("f", "inputs", "radius"),
+    [
+        (identity, None, 0.5),
+        (identity, UniformInputs([-1.0], [3.0]), 2.0),
+        (lambda x: 7 + 0 * x, None, 0.0),
+        (lambda x: torch.sin(pi * x), None, 0.5),
+        (lambda x: torch.cat([x, 2 * x], -1), None, sqrt(1.25)),
+        (identity, PositionedInputs(((0.0, 1.0), (2.0, 3.0), (8.0, 9.0), (5.0, 6.0))), 4.5),
+    ],
+)
+def test_the_radius_of_f(f, inputs, radius):
+    assert radius_of_f(target_of(f=f, inputs=inputs)) == pytest.approx(radius, abs=1e-6)
+
+
+@given(st.floats(0.1, 20.0), st.floats(-3.0, 3.0))
+@settings(max_examples=40)
+def test_sizes_on_grids_miss_next_to_nothing(frequency, phase):
+    """K_F and R_f are maxima over grids, thus below the truth: by less than 1e-4 of it here."""
+    target = target_of(lambda y: torch.sin(frequency * y + phase))
+    t = np.linspace(0, 1, 200001)
+    slope = np.max(np.abs(frequency * np.cos(frequency * t + phase)))
+    assert lipschitz_of_F(target) == pytest.approx(slope, rel=1e-4)
+    bent = target_of(f=lambda x: torch.sin(frequency * x + phase))
+    values = np.sin(frequency * t + phase)
+    assert radius_of_f(bent) == pytest.approx(np.ptp(values) / 2, rel=1e-4)
+
+
+def test_the_largest_basis_is_measured_where_it_is():
+    """u v on [0, 1] without the gauge: phi = psi = √3 u, which is largest at the end."""
+    target = target_of(rho=FunctionCoupling(lambda u, v: (u * v)[..., 0]))
+    assert complexity(target, gauge=None).sup_bases == pytest.approx(2 * sqrt(3), rel=1e-9)
+
+
+def test_several_dimensions_have_C0_and_C1_but_no_C2():
+    target = target_of(
+        f=lambda x: x[..., :1], rho=FunctionCoupling(lambda u, v: (u * v).sum(-1), 2)
+    )
+    measures = complexity(target)
+    assert measures.C0 >= 1
+    # v_1 - 1/2 and v_2 - 1/2 against u_1, u_2: two terms, of which the first is larger
+    assert coupling_basis(target).rank == 2
+    with pytest.raises(InputError, match="one variable") as caught:
+        measures.C2(1)
+    assert caught.value.value == (2, 1, 1)
+
+
+def test_C2_does_not_go_across_gaps():
+    inputs = PositionedInputs(((0.0, 1.0), (2.0, 3.0)))
+    measures = complexity(target_of(length=2, inputs=inputs))
+    with pytest.raises(InputError, match="one interval"):
+        measures.C2(1)
+
+
+def test_a_complexity_prints_its_numbers():
+    text = str(complexity(spectral_target(1.0, 6)))
+    assert "C0 = 2.828" in text
+    assert "C1^(1) = 1" in text
+    assert "beta = 2" in text
+
+
+@given(st.one_of(st.floats(max_value=0.5), st.just(np.nan), st.just(np.inf), st.text(max_size=3)))
+def test_exponents_of_one_half_or_less_are_refused_with_the_value(alpha):
+    with pytest.raises(InputError, match=r"alpha must be a finite number greater") as caught:
+        complexity(spectral_target(1.0, 2), alpha)
+    assert caught.value.value is alpha
+
+
+@given(st.one_of(st.integers(max_value=0), st.floats(), st.booleans(), st.none()))
+def test_counts_of_bases_that_are_none_are_refused(k):
+    with pytest.raises(InputError, match="k must be a whole number") as caught:
+        complexity(spectral_target(1.0, 2)).C2(k)
+    assert caught.value.value is k
+
+
+def test_other_wrong_requests():
+    target = spectral_target(1.0, 2)
+    with pytest.raises(InputError, match="family is not known"):
+        complexity(target, family="fourier")
+    with pytest.raises(InputError, match="gauge is not known"):
+        complexity(target, gauge="argmax")
+    with pytest.raises(InputError, match="softened"):
+        complexity(nearest_point())
