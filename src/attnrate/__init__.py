@@ -12,6 +12,7 @@ _HOME = {
     "AttentionTarget": "targets",
     "AttnrateError": "errors",
     "InputError": "errors",
+    "LinearRNN": "models",
     "PositionedInputs": "targets",
     "Samples": "theory.domain",
     "Transformer": "models",

@@ -3,6 +3,7 @@
 from attnrate.errors import AccuracyWarning as AccuracyWarning
 from attnrate.errors import AttnrateError as AttnrateError
 from attnrate.errors import InputError as InputError
+from attnrate.models import LinearRNN as LinearRNN
 from attnrate.models import Transformer as Transformer
 from attnrate.targets import AttentionTarget as AttentionTarget
 from attnrate.targets import PositionedInputs as PositionedInputs

@@ -154,10 +154,10 @@ def bound(
 
     rows: list[dict[str, Any]] = []
     with _busy("bounding"):
-        split = None if parameters is None else best_split(target, parameters, norm)  # type: ignore[arg-type]
+        split = None if parameters is None else best_split(target, parameters, norm)
         for size in sizes:
-            proved = jackson_bound(target, size, m_ff, norm)  # type: ignore[arg-type]
-            printed = jackson_bound(target, size, m_ff, norm, form="printed", alpha=alpha)  # type: ignore[arg-type]
+            proved = jackson_bound(target, size, m_ff, norm)
+            printed = jackson_bound(target, size, m_ff, norm, form="printed", alpha=alpha)
             row = {
                 "m_h": size,
                 "m_ff": m_ff,
@@ -168,7 +168,7 @@ def bound(
                 "trivial": proved.trivial,
             }
             if compiled:
-                found = error_of(compile_target(target, size, m_ff), target, norm=norm)  # type: ignore[arg-type]
+                found = error_of(compile_target(target, size, m_ff), target, norm=norm)
                 row |= {"compiled": found.value, "standard_error": found.standard_error}
             rows.append(row)
     if as_json:

@@ -1,5 +1,32 @@
 """The hypothesis spaces: modules that are trained, compiled and measured."""
 
-from attnrate.models.transformer import LearnedCoupling, Transformer, feed_forward
+from attnrate.models.base import SequenceModel, feed_forward
+from attnrate.models.convolution import CausalConvolution
+from attnrate.models.positions import (
+    IntervalShift,
+    LearnedPosition,
+    NoPosition,
+    PositionEncoding,
+    SinusoidalPosition,
+    position_encoding,
+)
+from attnrate.models.recurrent import GRU, LinearRNN
+from attnrate.models.state_space import StateSpace
+from attnrate.models.transformer import LearnedCoupling, Transformer
 
-__all__ = ["LearnedCoupling", "Transformer", "feed_forward"]
+__all__ = [
+    "GRU",
+    "CausalConvolution",
+    "IntervalShift",
+    "LearnedCoupling",
+    "LearnedPosition",
+    "LinearRNN",
+    "NoPosition",
+    "PositionEncoding",
+    "SequenceModel",
+    "SinusoidalPosition",
+    "StateSpace",
+    "Transformer",
+    "feed_forward",
+    "position_encoding",
+]

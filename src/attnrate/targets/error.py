@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
 from attnrate.errors import require_choice, require_whole
 from attnrate.targets.form import Target
 
-Norm = Literal["mse", "l1"]
 _SEQUENCES_AT_ONCE = 1024
 
 
@@ -27,22 +25,22 @@ class ErrorEstimate:
 def error_of(
     model: Callable[[torch.Tensor], torch.Tensor],
     target: Target,
-    n: int = 4096,
-    seed: int = 1,
-    norm: Norm = "mse",
+    n: object = 4096,
+    seed: object = 1,
+    norm: object = "mse",
     dtype: torch.dtype = torch.float64,
 ) -> ErrorEstimate:
     """E mean_t |H_t - Ĥ_t|² (mse) or E Σ_t |H_t - Ĥ_t| (l1) over n fresh sequences.
 
     |·| is the Euclidean norm of one output; the reference values are computed in float64.
     """
-    n = require_whole("n", n, 2)
+    count = require_whole("n", n, 2)
     require_choice("norm", norm, ("mse", "l1"))
-    x = target.sample(n, seed)
+    x = target.sample(count, seed)
     values = []
     with torch.no_grad():
         for part in torch.split(x, _SEQUENCES_AT_ONCE):
             gap = (model(part.to(dtype)).double() - target(part)).norm(dim=-1)
             values.append(gap.square().mean(-1) if norm == "mse" else gap.sum(-1))
     each = torch.cat(values)
-    return ErrorEstimate(float(each.mean()), float(each.std() / n**0.5))
+    return ErrorEstimate(float(each.mean()), float(each.std() / count**0.5))

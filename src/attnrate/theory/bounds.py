@@ -12,7 +12,9 @@ and max_s |delta_s| <= (Σ_s delta_s²)^½ + sup|rho_m - rho^|. The mean of Σ_s
     mse <= (K_F R_f)² ((tau - 1) tail(m_h)² + D²),      l1 <= tau sqrt(the same)
 
 with exact bases. The paper inserts the squared tail where the tail itself belongs (Eq. 46-50), so
-that its exponent 2 alpha - 1 is that of the mean squared error; in L1 it is alpha - 1/2.
+that its exponent 2 alpha - 1 is that of the mean squared error; in L1 it is alpha - 1/2. That is
+the share of the pairs s ≠ t. D², the pair s = t, falls more slowly: like m_h^-(2 alpha - 2) for the
+spectra of Fig. 1 with alpha > 1, and for alpha <= 1 it does not vanish as their rank grows.
 """
 
 from dataclasses import dataclass, replace

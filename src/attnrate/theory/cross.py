@@ -51,6 +51,11 @@ class Cross:
         """How many crossings."""
         return len(self.u)
 
+    @property
+    def fall(self) -> float:
+        """The last pivot over the first."""
+        return float(abs(self.upper[-1, -1] / self.upper[0, 0])) if self.rank else 0.0
+
     def left(self, rho: Evaluator, u: Float[Array, "m d"]) -> Float[Array, "m rank"]:
         """The column functions at u, eliminated: rho(u, v_J) upper⁻¹."""
         if self.rank == 0:

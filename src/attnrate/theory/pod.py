@@ -34,7 +34,7 @@ from attnrate.theory.panels import FULL_ORDER, Array, Axis, Grid
 _ROUNDS = 8
 #: Where a cross is looked for before the coupling counts as not of low rank: on one axis with
 #: polynomials of these orders, then on panels; in 2 and 3 dimensions up to so many nodes
-_CROSS_ORDERS = (256,)
+_CROSS_ORDERS = (128, 256)
 _CROSS_PANELS = 64
 #: Panels on which slices are searched for kinks
 _KINK_PANELS = 16
@@ -89,14 +89,14 @@ def _decompose(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
     gu, gv = _start(du), _start(dv)
     best: Pod | None = None
     for _ in range(_ROUNDS):
-        finer = (_finer(gu), _finer(gv))
-        stuck = finer == (None, None)
         most = min(len(g.nodes) * (5 if isinstance(g, Samples) else 3) // 5 for g in (gu, gv))
         budget = (ask.fine, min(most, 1024))
         look = partial(find_cross, rho, gu.nodes, gv.nodes, *budget, generator)
         cross = look()
         while rho.change_unit(cross.scale):
             cross = look()
+        finer = (_finer(gu, cross), _finer(gv, cross))
+        stuck = finer == (None, None)
         fresh = du.draw(FRESH // 2, generator), dv.draw(FRESH // 2, generator)
         # zero wherever rho was seen so far: it is looked at more closely before that is believed
         unseen = cross.scale == 0.0 and not stuck
@@ -146,13 +146,14 @@ def _start(domain: Domain) -> Grid | Samples:
     return domain if isinstance(domain, Samples) else domain.start_grid()
 
 
-def _finer(grid: Grid | Samples) -> Grid | None:
+def _finer(grid: Grid | Samples, cross: Cross) -> Grid | None:
     """The next grid on which a cross is looked for, or None where it would be too large."""
     if isinstance(grid, Samples):
         return None
     if len(grid.axes) == 1:
         (axis,) = grid.axes
-        for order in _CROSS_ORDERS:
+        # pivots that have hardly fallen say that the next order will not be enough either
+        for order in _CROSS_ORDERS[1:] if cross.fall > 0.01 else _CROSS_ORDERS:
             if axis.order < order and axis.panels * order <= 4 * _CROSS_ORDERS[-1]:
                 return Grid((axis.with_order(order),))
         if axis.panels >= _CROSS_PANELS:

@@ -1,0 +1,67 @@
+"""What models share: sequences in and out, a count of parameters, the feed-forward network."""
+
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import nn
+
+from attnrate.errors import InputError, require_whole
+
+Tensor = torch.Tensor
+
+
+def feed_forward(inputs: int, outputs: int, width: int, depth: int) -> nn.Sequential:
+    """A ReLU network with `depth` hidden layers of `width` units, PyTorch's default init."""
+    sizes = [inputs, *[width] * depth]
+    layers: list[nn.Module] = []
+    for one, two in pairwise(sizes):
+        layers += [nn.Linear(one, two), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
+
+
+class SequenceModel(nn.Module):
+    """A map of sequences, (batch, length, d) -> (batch, length, out); more batch axes are fine."""
+
+    def __init__(self, d: object, out: object) -> None:
+        super().__init__()
+        self.d, self.out = require_whole("d", d, 1), require_whole("out", out, 1)
+
+    def parameter_count(self) -> int:
+        """Trainable numbers."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    def _sequences(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
+        """x itself, when it is what the model takes."""
+        if x.ndim > 1 and x.shape[-2] == 0:
+            raise InputError("a sequence must have a token", tuple(x.shape), "Leave it out.")
+        return require_tokens(x, self.d, self)
+
+
+def require_tokens(
+    x: Shaped[Tensor, "..."],
+    d: int,
+    reader: nn.Module,
+    shape: tuple[str, ...] = ("batch", "length"),
+) -> Float[Tensor, "*shape d"]:
+    """x itself, or an InputError when it is not of shape (*shape, d) or not what `reader` reads.
+
+    The first name of `shape` stands for any number of axes. `reader` is the module that sees x
+    first; its parameters, if it has any, say which numbers it takes.
+    """
+    if x.ndim < len(shape) or x.shape[-1] != d:
+        raise InputError(
+            f"inputs must have shape ({', '.join((*shape, str(d)))})",
+            tuple(x.shape),
+            f"The last axis holds the {d} coordinates of a token.",
+        )
+    parameter = next(reader.parameters(), None)
+    wanted = x.dtype if parameter is None else parameter.dtype
+    if not x.is_floating_point() or x.dtype != wanted:
+        named = "floats" if parameter is None else str(wanted)
+        raise InputError(
+            f"inputs must hold {named}",
+            x.dtype,
+            "Convert them with .to, or the model with .double.",
+        )
+    return x

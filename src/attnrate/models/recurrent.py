@@ -1,0 +1,114 @@
+"""Recurrent models: the paper's linear RNN (Eq. 72-74), the same with tanh, and a GRU."""
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import nn
+
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.models.base import SequenceModel
+from attnrate.models.convolution import causal_convolution
+
+Tensor = torch.Tensor
+
+
+class LinearRNN(SequenceModel):
+    """Eq. 72-73: h(t) = W h(t-1) + U x(t) + b, h(-1) = 0, y(t) = c h(t) + b_out.
+
+    The paper has no b and no b_out; with bias=False neither has this model. With
+    activation="tanh" h(t) = tanh(W h(t-1) + U x(t) + b), which is torch's vanilla RNN.
+
+    The linear model is the causal convolution with k(s) = c W^s U (Eq. 74), plus the offset
+    Σ_{s≤t} c W^s b + b_out. It is computed as such: the kernel once, then one product for the
+    whole batch, instead of a step of the batch for every token. Every number starts uniform on
+    ±1/√hidden, as in torch.nn.RNN.
+    """
+
+    def __init__(
+        self,
+        d: object,
+        out: object,
+        hidden: object = 128,
+        activation: object = "linear",
+        bias: object = True,
+    ) -> None:
+        super().__init__(d, out)
+        self.hidden = require_whole("hidden", hidden, 1)
+        require_choice("activation", activation, ("linear", "tanh"))
+        self.activation = str(activation)
+        if not isinstance(bias, bool):
+            raise InputError("bias must be True or False", bias, "The paper has none.")
+        self.W = nn.Parameter(torch.empty(self.hidden, self.hidden))
+        self.U = nn.Parameter(torch.empty(self.hidden, self.d))
+        self.c = nn.Parameter(torch.empty(self.out, self.hidden))
+        self.b = nn.Parameter(torch.empty(self.hidden)) if bias else None
+        self.b_out = nn.Parameter(torch.empty(self.out)) if bias else None
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(self.hidden**-0.5), self.hidden**-0.5)
+
+    def kernel(self, length: object) -> Float[Tensor, "length out d"]:
+        """Eq. 74: k(s) = c W^s U for s < length; the model with tanh has none."""
+        length = require_whole("length", length, 1)
+        if self.activation != "linear":
+            raise InputError(
+                "only a linear RNN is a convolution", self.activation, 'Pass activation="linear".'
+            )
+        return self._powers(self.U, length)
+
+    def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
+        """(batch, length, d) -> (batch, length, out), each output from the past alone."""
+        x = self._sequences(x)
+        return self._convolved(x) if self.activation == "linear" else self._stepped(x)
+
+    def _convolved(self, x: Float[Tensor, "*batch length d"]) -> Float[Tensor, "*batch length out"]:
+        if self.b is None or self.b_out is None:
+            return causal_convolution(self._powers(self.U, x.shape[-2]), x)
+        # the bias is the weight of one more input that is 1 at all times
+        powers = self._powers(torch.cat([self.U, self.b[:, None]], dim=1), x.shape[-2])
+        offset = powers[..., -1].cumsum(0) + self.b_out
+        return causal_convolution(powers[..., :-1], x) + offset
+
+    def _stepped(self, x: Float[Tensor, "*batch length d"]) -> Float[Tensor, "*batch length out"]:
+        driven = nn.functional.linear(x, self.U, self.b)
+        h = torch.zeros_like(driven[..., 0, :])
+        states = []
+        for drive in driven.unbind(-2):
+            h = torch.tanh(h @ self.W.mT + drive)
+            states.append(h)
+        return nn.functional.linear(torch.stack(states, dim=-2), self.c, self.b_out)
+
+    def _powers(
+        self, inputs: Float[Tensor, "hidden k"], length: int
+    ) -> Float[Tensor, "length out k"]:
+        """c W^s inputs for s < length, built from the thinner side."""
+        if self.out <= inputs.shape[1]:
+            return _orbit(self.c, self.W, length) @ inputs
+        return self.c @ _orbit(inputs.mT, self.W.mT, length).mT
+
+
+def _orbit(
+    rows: Float[Tensor, "k hidden"], W: Float[Tensor, "hidden hidden"], length: int
+) -> Float[Tensor, "length k hidden"]:
+    """rows W^s for s < length in log2(length) doublings, each by the square of the last power."""
+    orbit, power = rows[None], W
+    while len(orbit) < length:
+        orbit = torch.cat([orbit, (orbit.flatten(0, 1) @ power).view_as(orbit)])
+        if len(orbit) < length:
+            power = power @ power
+    return orbit[:length]
+
+
+class GRU(SequenceModel):
+    """torch's gated recurrent unit, one layer from h(-1) = 0, and y(t) = c h(t) + b_out."""
+
+    def __init__(self, d: object, out: object, hidden: object = 128) -> None:
+        super().__init__(d, out)
+        self.hidden = require_whole("hidden", hidden, 1)
+        self.gru = nn.GRU(self.d, self.hidden, batch_first=True)
+        self.readout = nn.Linear(self.hidden, self.out)
+
+    def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
+        """(batch, length, d) -> (batch, length, out), each output from the past alone."""
+        x = self._sequences(x)
+        states, _ = self.gru(x.reshape(-1, *x.shape[-2:]))
+        result: Tensor = self.readout(states)
+        return result.reshape(*x.shape[:-1], self.out)
