@@ -1,0 +1,177 @@
+"""Fits beside a plain PyTorch Adam loop: same model, same data, same threads, in one run.
+
+    python benchmarks/fit.py [table2] [fig1] [rnn] [overhead] [flops] [--json FILE]
+
+Without names all parts run (about half an hour on one core). Times are of training alone; the plain
+loop's error is looked at by the same function. Exit code 1 if a requirement is not met.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import torch
+
+from attnrate.fit.fit import fit
+from attnrate.models import LinearRNN, Transformer
+from attnrate.targets import (
+    Target,
+    error_of,
+    linear_target,
+    spectral_target,
+    swap_ends,
+    uniform_kernel,
+)
+
+SEEDS = range(5)
+RESULTS: dict[str, object] = {}
+VERDICTS: list[tuple[bool, str]] = []
+
+
+def require(met: bool, what: str) -> None:
+    VERDICTS.append((met, what))
+    print(f"{'PASS' if met else 'FAIL'}  {what}", flush=True)
+
+
+def plain_adam(
+    target: Target, make: Callable[[], torch.nn.Module], steps: int, seed: int = 0
+) -> tuple[float, float]:
+    """What one would write: Adam, lr 1e-3, batch 128; the seconds of training and the error."""
+    torch.manual_seed(seed)
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    generator = torch.Generator().manual_seed(seed)
+    seconds = 0.0
+    for _ in range(steps):
+        begin = time.perf_counter()
+        x = target.inputs.draw(128, target.length, generator).float()
+        loss = torch.nn.functional.mse_loss(model(x), target(x))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seconds += time.perf_counter() - begin
+    return seconds, error_of(model, target, dtype=torch.float32).value
+
+
+def race(name: str, target: Target, make: Callable[[], torch.nn.Module], steps: int) -> None:
+    seconds, error = plain_adam(target, make, steps)
+    print(f"{name}: plain Adam, {steps:,} steps: {error:.3e} in {seconds:.0f} s", flush=True)
+    ours = fit(target, make, "strong", seed=0)
+    reached = ours.seconds_to(error)
+    print(f"{name}: strong: {ours}; that error after {reached or float('nan'):.1f} s", flush=True)
+    ratio = seconds / reached if reached else 0.0
+    RESULTS[name] = {
+        "adam_error": error,
+        "adam_seconds": seconds,
+        "strong_error": ours.error,
+        "strong_seconds": ours.seconds,
+        "seconds_to_adam_error": reached,
+        "ratio": ratio,
+    }
+    require(ratio >= 10, f"{name}: Adam's error after {steps:,} steps {ratio:.1f}x sooner (10x)")
+
+
+def table2_model() -> Transformer:
+    return Transformer(1, 1, n=32, m_h=32, m_v=32, position="learned", length=32)
+
+
+def table2() -> None:
+    target = linear_target("exponential", 32)
+    race("table2", target, table2_model, 10_000)
+    errors = [fit(target, table2_model, "strong", seed=seed).error for seed in SEEDS]
+    RESULTS["table2_seeds"] = errors
+    shown = ", ".join(f"{e:.2e}" for e in errors)
+    require(max(errors) <= 2.18e-5, f"table2: 2.18e-5 in every one of 5 seeds ({shown})")
+
+
+def fig1() -> None:
+    race("fig1", spectral_target(1.0, 6), lambda: Transformer(1, 1, m_h=6), 8_000)
+
+
+def rnn() -> None:
+    original = linear_target("exponential", 32)
+    random = linear_target(uniform_kernel(32, 0), 32)
+    permuted = original.permuted(swap_ends(32, 10))
+    floor = permuted.floor("time-invariant")
+    for name, target, limit in (("original", original, 1.02e-7), ("random kernel", random, 1e-6)):
+        errors = [fit(target, lambda: LinearRNN(1, 1), seed=seed).error for seed in SEEDS]
+        RESULTS[f"rnn {name}"] = errors
+        shown = ", ".join(f"{e:.1e}" for e in errors)
+        require(max(errors) <= limit, f"rnn, {name}: {limit:.2e} in every one of 5 seeds ({shown})")
+    fits = [fit(permuted, lambda: LinearRNN(1, 1), seed=seed) for seed in SEEDS]
+    RESULTS["rnn permuted"] = {"floor": floor, "errors": [f.error for f in fits]}
+    shown = ", ".join(f"{f.error:.4e} ± {f.standard_error:.1e}" for f in fits)
+    near = all(
+        floor - 3 * f.standard_error <= f.error <= 1.03 * floor + 3 * f.standard_error for f in fits
+    )
+    require(near, f"rnn, permuted: within 3 % of the floor {floor:.4e} ({shown})")
+
+
+def flops() -> None:
+    """Floating-point operations of training a second, beside those of a matrix product."""
+    size = 512
+    a, b = torch.rand(size, size), torch.rand(size, size)
+    best = min(_time(lambda: a @ b) for _ in range(20))
+    peak = 2 * size**3 / best
+    model, target = table2_model(), linear_target("exponential", 32)
+    x = target.sample(128, 0, torch.float32)
+    y = target(x)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    seconds = min(_time(step) for _ in range(20))
+    tokens = 128 * 32
+    weights = sum(p.numel() for p in model.parameters() if p.ndim == 2)
+    # forward 2, backward 4 operations a weight and token; logits and averages over 32 positions
+    operations = 6 * tokens * (weights + 2 * 32 * 32)
+    share = operations / seconds / peak
+    RESULTS["flops"] = {"training": operations / seconds, "matmul": peak, "share": share}
+    print(f"training {operations / seconds / 1e9:.1f} GFLOP/s, matmul {peak / 1e9:.1f} GFLOP/s")
+    require(share >= 0.5, f"flops: {share:.0%} of the matrix-multiply rate in training (50 %)")
+
+
+def _time(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+PARTS = {"flops": flops, "rnn": rnn, "fig1": fig1, "table2": table2}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
+    parser.add_argument("--json", metavar="FILE")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in asked.parts or PARTS:
+        PARTS[name]()
+    RESULTS["machine"] = {
+        "cpu": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": 1,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "torch": torch.__version__,
+    }
+    print(json.dumps(RESULTS["machine"]))
+    if asked.json:
+        with open(asked.json, "w", encoding="utf-8") as file:
+            json.dump(RESULTS, file, indent=1)
+    sys.exit(not all(met for met, _ in VERDICTS))
+
+
+if __name__ == "__main__":
+    main()
