@@ -119,7 +119,7 @@ def find_cross(
             break
         chosen = _worst_columns(at_j, rest, n, min(_TOGETHER, most - k))
         block = rho.outer(u, v[chosen]) - left[:, :k] @ right[:k, chosen]
-        through = _eliminate(block, tolerance * scale, len(chosen), _WEAKEST).rows
+        through = _pivot_rows(block, tolerance * scale)
         # the largest entries of those rows are better pivots: without them the rows grow, and
         # with the rows the noise of every slice that is asked for later
         strips = rho.outer(u[through], v) - left[through, :k] @ right[:k]
@@ -196,20 +196,33 @@ def _worst_columns(
     return order[np.sort(first)][:most]
 
 
-def _eliminate(rest: Float[Array, "m n"], least: float, most: int, weakest: float = 0.0) -> _Pivots:
-    """Complete pivoting on a matrix that is known whole; `rest` is used up.
+def _pivot_rows(block: Float[Array, "m k"], least: float) -> list[int]:
+    """The row of the largest entry of each column, the columns before it eliminated.
 
-    It ends at pivots below `least`, or below `weakest` x the first one.
+    Columns with nothing above `least`, or too weak beside the first, are passed over; `block` is
+    used up.
     """
+    rows: list[int] = []
+    for j in range(block.shape[1]):
+        i = int(np.argmax(np.abs(block[:, j])))
+        pivot = float(block[i, j])
+        if abs(pivot) <= least:
+            continue
+        least = max(least, _WEAKEST * abs(pivot)) if not rows else least
+        rows.append(i)
+        block[:, j + 1 :] -= np.multiply.outer(block[:, j] / pivot, block[i, j + 1 :])
+    return rows
+
+
+def _eliminate(rest: Float[Array, "m n"], least: float, most: int) -> _Pivots:
+    """Complete pivoting on a matrix that is known whole, down to `least`; `rest` is used up."""
     rows: list[int] = []
     columns: list[int] = []
     left, right = np.empty((len(rest), most)), np.empty((most, rest.shape[1]))
     for k in range(most):
         i, j = divmod(int(np.argmax(np.abs(rest))), rest.shape[1])
-        pivot = abs(float(rest[i, j]))
-        if pivot <= least:
+        if abs(rest[i, j]) <= least:
             break
-        least = max(least, weakest * pivot) if k == 0 else least
         left[:, k], right[k] = rest[:, j] / rest[i, j], rest[i]
         rest -= np.multiply.outer(left[:, k], right[k])
         rows.append(i)

@@ -42,6 +42,12 @@ class PanelRule:
     edge: Float[Array, "two order"]
 
     @property
+    def barycentric(self) -> Float[Array, " order"]:
+        """Barycentric weights of the nodes, up to a common factor (Wang and Xiang, 2012)."""
+        signs = 1.0 - 2.0 * (np.arange(len(self.nodes)) % 2)
+        return np.asarray(signs * np.sqrt((1 - self.nodes**2) * self.weights))
+
+    @property
     def last_half(self) -> Float[Array, "half order"]:
         """The rows of `analysis` that belong to the last half of the coefficients."""
         return self.analysis[len(self.nodes) // 2 :]
@@ -77,6 +83,17 @@ def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, 
         down = j / (j + 1) * sqrt((2 * j + 3) / (2 * j - 1))
         values[j + 1] = up * t * values[j] - down * values[j - 1]
     return np.moveaxis(values, 0, -1)
+
+
+def lagrange(t: Float[Array, " points"], order: int) -> Float[Array, "points order"]:
+    """The Lagrange polynomials of the Gauss-Legendre nodes at t, by the barycentric formula."""
+    rule = panel_rule(order)
+    gap = t[:, None] - rule.nodes
+    hit = gap == 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = rule.barycentric / gap
+        values = terms / np.sum(terms, axis=1, keepdims=True)
+    return np.asarray(np.where(np.any(hit, axis=1, keepdims=True), hit.astype(float), values))
 
 
 def missed(coefficients: Float[Array, "*shape half"]) -> Float[Array, "*shape"]:
@@ -284,16 +301,10 @@ class Grid:
         self, values: Float[Array, "nodes k"], points: Float[Array, "points d"]
     ) -> Float[Array, "points k"]:
         """The piecewise polynomial through `values`, at any points of the domain."""
-        coefficients = self._by_panel(values)
-        for i, axis in enumerate(self.axes):
-            analysis = panel_rule(axis.order).analysis
-            coefficients = np.moveaxis(
-                np.tensordot(analysis, coefficients, axes=(1, 2 * i + 1)), 0, 2 * i + 1
-            )
+        by_panel = self._by_panel(values)
         located = [axis.locate(points[:, i]) for i, axis in enumerate(self.axes)]
         bases = [
-            orthonormal_legendre(local, axis.order)
-            for axis, (_, local) in zip(self.axes, located, strict=True)
+            lagrange(local, axis.order) for axis, (_, local) in zip(self.axes, located, strict=True)
         ]
         result = np.empty((len(points), values.shape[1]))
         shape = [axis.panels for axis in self.axes]
@@ -303,11 +314,10 @@ class Grid:
         for run in np.split(order, starts[1:]) if len(points) else []:
             where = np.unravel_index(cell[run[0]], shape)
             index = tuple(n for w in where for n in (w, slice(None)))
-            block = coefficients[index]
             basis = np.ones((len(run), 1))
             for own in bases:
                 basis = (basis[:, :, None] * own[run, None, :]).reshape(len(run), -1)
-            result[run] = basis @ block.reshape(basis.shape[1], -1)
+            result[run] = basis @ by_panel[index].reshape(basis.shape[1], -1)
         return result
 
 

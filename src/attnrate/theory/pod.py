@@ -97,7 +97,7 @@ def _decompose(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
             cross = look()
         finer = (_finer(gu, cross), _finer(gv, cross))
         stuck = finer == (None, None)
-        fresh = du.draw(FRESH // 2, generator), dv.draw(FRESH // 2, generator)
+        fresh = du.draw(FRESH // 4, generator), dv.draw(FRESH // 4, generator)
         # zero wherever rho was seen so far: it is looked at more closely before that is believed
         unseen = cross.scale == 0.0 and not stuck
         sound = cross.complete and not unseen and holds(cross, rho, *fresh, 100 * ask.rtol)
