@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 
 import torch
 
-from attnrate.fit.fit import fit
+from attnrate.fitting.fit import fit
 from attnrate.models import LinearRNN, Transformer
 from attnrate.targets import (
     Target,

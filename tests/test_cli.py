@@ -125,3 +125,51 @@ def test_help_has_an_example_for_every_command_and_does_not_import_torch() -> No
 
 def test_version() -> None:
     assert attnrate("--version").stdout.startswith("attnrate 0.")
+
+
+FIT = ("target.kind=linear", "target.kernel=exponential", "target.length=6", "recipe.steps=300")
+
+
+def test_fit_trains_and_tells_the_error_as_json() -> None:
+    words = ("fit", *FIT, "model.kind=linear_rnn", "model.hidden=8", "seed=2", "--json")
+    answer = json.loads(attnrate(*words).stdout)
+    assert answer["settings"]["seed"] == 2
+    assert answer["steps"] == 300
+    assert 0 < answer["error"] < answer["curve"][0][2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fit", "target"), "NAME=VALUE"),
+        (("fit", *FIT, "model.kind=linear_rn"), "linear_rnn"),
+        (("fit", *FIT, "model.kind=gru", "model.hiden=3"), "hidden"),
+        (("fit", *FIT, "model.kind=gru", "recipe.stepz=3"), "steps"),
+        (("sweep", "no-such-spec.toml"), "no-such-spec.toml"),
+    ],
+)
+def test_a_wrong_fit_or_sweep_exits_with_2_and_offers_the_right_name(
+    words: tuple[str, ...], said: str
+) -> None:
+    done = attnrate(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_sweep_runs_once_exports_and_tells_its_status(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(
+        '[target]\nkind = "linear"\nkernel = "exponential"\nlength = 6\n'
+        '[model]\nkind = "linear_rnn"\nhidden = 4\n[recipe]\nsteps = 20\n'
+        "[grid]\nseed = [0, 1, 2]\n"
+    )
+    before = attnrate("sweep", "spec.toml", "--status", folder=tmp_path)
+    first = attnrate("sweep", "spec.toml", "--export", "out.csv", folder=tmp_path)
+    again = attnrate("sweep", "spec.toml", folder=tmp_path)
+    after = attnrate("sweep", "spec.toml", "--status", folder=tmp_path)
+    assert before.returncode != 0
+    assert "Run the sweep first" in before.stderr
+    assert (first.returncode, again.returncode, after.returncode) == (0, 0, 0)
+    assert "3 of 3 trials finished, 3 of them now" in first.stdout
+    assert "3 of 3 trials finished, 0 of them now" in again.stdout
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 4

@@ -3,6 +3,10 @@
 from attnrate.errors import AccuracyWarning as AccuracyWarning
 from attnrate.errors import AttnrateError as AttnrateError
 from attnrate.errors import InputError as InputError
+from attnrate.errors import StoreError as StoreError
+from attnrate.fitting.bracket import bracket as bracket
+from attnrate.fitting.fit import fit as fit
+from attnrate.fitting.sweep import sweep as sweep
 from attnrate.models import LinearRNN as LinearRNN
 from attnrate.models import Transformer as Transformer
 from attnrate.targets import AttentionTarget as AttentionTarget

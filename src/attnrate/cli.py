@@ -192,6 +192,115 @@ def bound(
         console.print(f"best split: {split}", highlight=False, soft_wrap=True)
 
 
+@app.command(
+    epilog="Example: attnrate fit target.kind=spectral target.alpha=1 target.rank=6 "
+    "model.kind=transformer model.m_h=6 recipe.steps=800",
+)
+def fit(
+    settings: Annotated[
+        list[str], typer.Argument(help="target.…, model.…, recipe.…, seed.", metavar="NAME=VALUE")
+    ],
+    threads: Annotated[int, typer.Option(help="Threads of this process.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Train one model on one target, with the settings of a sweep, and measure its error."""
+    from attnrate.fitting.spec import load_spec
+
+    (trial,) = load_spec(_settings(settings)).trials
+    import torch
+
+    from attnrate.fitting.build import build_model, build_recipe, build_target
+    from attnrate.fitting.fit import fit as train
+
+    target, recipe = build_target(trial.target), build_recipe(trial.recipe)
+    torch.manual_seed(trial.seed)
+    model = build_model(trial.model, target)
+    with _progress() as bar:
+        task = bar.add_task("training", total=recipe.steps, error="")
+        done = train(
+            target,
+            model,
+            recipe,
+            trial.seed,
+            threads,
+            watch=lambda look: bar.update(task, completed=look.step, error=f"{look.error:.2e}"),
+        )
+    if as_json:
+        _print_json(
+            {
+                "settings": trial.settings,
+                "error": None if done.diverged else done.error,
+                "standard_error": None if done.diverged else done.standard_error,
+                "seconds": done.seconds,
+                "steps": done.steps,
+                "stopped": done.stopped,
+                "curve": [[look.step, look.seconds, look.error] for look in done.curve],
+            }
+        )
+    else:
+        typer.echo(str(done))
+    if done.diverged:
+        _fail(f"every attempt diverged, the last with lr {done.learning_rate:.1e}", 1)
+
+
+@app.command(epilog="Example: attnrate sweep spec.toml --store results.sqlite --export results.csv")
+def sweep(
+    spec: Annotated[Path, typer.Argument(help="The sweep, a TOML file.", metavar="SPEC.toml")],
+    store: Annotated[Path | None, typer.Option(help="SQLite file; beside the spec.")] = None,
+    engine: Annotated[str, typer.Option(help="local, ray, or a ray:// address.")] = "local",
+    workers: Annotated[int | None, typer.Option(help="Processes; one a core.")] = None,
+    status: Annotated[bool, typer.Option("--status", help="Only say how far it is.")] = False,
+    export: Annotated[Path | None, typer.Option(help="Write the table: .csv, .parquet.")] = None,
+) -> None:
+    """Run every trial of a grid; what is finished is kept, and run again it does the rest."""
+    from attnrate.fitting.sweep import run_from_cli
+
+    try:
+        result = run_from_cli(spec, store, engine, workers, status, export)
+    except KeyboardInterrupt as stopped:
+        _fail(str(stopped) or "stopped", 1)
+    typer.echo(str(result))
+    if getattr(result, "failed", None) and not status:
+        _fail("some trials failed; the same command tries them again", 1)
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """Dotted names with TOML values (a bare word is a string) as the tables of a spec."""
+    import tomllib
+
+    table: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InputError("a setting must be NAME=VALUE", pair, "Example: model.m_h=6")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        *path, last = name.split(".")
+        place = table
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise InputError(f"{part} is a value already, not a table", pair)
+        place[last] = value
+    return table
+
+
+def _progress() -> Any:
+    """A bar on a terminal, nothing in a pipe."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(
+        *columns,
+        TextColumn("{task.fields[error]}"),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
 def _target(
     expression: str | None,
     alpha: float | None,

@@ -23,6 +23,20 @@ class InputError(AttnrateError, ValueError):
         super().__init__(f"{what}: got {shown}." + (f" {remedy}" if remedy else ""))
 
 
+class StoreError(AttnrateError):
+    """A store of results that cannot be read or written: what happened, where, and the way out."""
+
+    def __init__(self, what: str, path: object, remedy: str = "") -> None:
+        self.what = what
+        self.path = path
+        self.remedy = remedy
+        super().__init__(f"{what}: {path}." + (f" {remedy}" if remedy else ""))
+
+
+class WorkerError(AttnrateError):
+    """The processes or machines that should run the trials cannot be started or reached."""
+
+
 class AccuracyWarning(UserWarning):
     """A result was returned whose error is larger than what was asked for."""
 

@@ -1,0 +1,204 @@
+"""Trials on this machine: one process a core, one thread each, kept for the whole sweep.
+
+Each worker is a Python of its own (engines/worker.py) that imports torch once. It is not made by
+`multiprocessing`, which would run the user's script again in every worker. A thread of the parent
+waits for each worker's answers, so nothing polls and a worker gets its next trial at once.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from queue import SimpleQueue
+
+from attnrate.errors import WorkerError
+from attnrate.fitting.engines import Outcome, outcome
+from attnrate.fitting.trial import Trial, canonical
+
+#: How often a trial is begun before a worker that dies over it is held to be its fault.
+ATTEMPTS = 3
+_THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")
+_GRACE = 1.0  # seconds to wait for the last words of a process that has ended
+_SHOWN = 20  # lines that a worker wrote before it died
+
+
+class LocalEngine:
+    """`workers` processes; a worker that dies has its trial begun anew by another."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(
+        self, trials: Iterator[Trial], most: int, function: str
+    ) -> Generator[Outcome, None, None]:
+        """Run each trial; see `Engine.run`."""
+        crew = _Crew(trials, function)
+        try:
+            for _ in range(min(self.workers, most)):
+                crew.hire()
+            while crew.busy():
+                ended = crew.next_outcome()
+                if ended is not None:
+                    yield ended
+        finally:
+            crew.dismiss()
+
+
+class _Crew:
+    """The workers of one run, and the trials that they have yet to do."""
+
+    def __init__(self, trials: Iterator[Trial], function: str) -> None:
+        self.trials = trials
+        self.function = function
+        self.inbox: SimpleQueue[tuple[_Worker, bytes]] = SimpleQueue()
+        self.workers: list[_Worker] = []
+        self.put_back: deque[Trial] = deque()
+        self.exhausted = False
+        self.begun: Counter[str] = Counter()
+        self.stillborn = 0
+
+    def busy(self) -> bool:
+        """Whether a trial is running, waits to be begun anew, or may still come."""
+        running = any(worker.trial is not None for worker in self.workers)
+        return running or bool(self.put_back) or not self.exhausted
+
+    def hire(self) -> None:
+        """Start a worker; it reports when it is ready."""
+        self.workers.append(_Worker(self.function, self.inbox))
+
+    def next_outcome(self) -> Outcome | None:
+        """Wait for a worker to say something; the outcome, if a trial came to its end by it."""
+        worker, line = self.inbox.get()
+        if worker not in self.workers:
+            return None
+        if not line:
+            return self._bury(worker)
+        trial, worker.trial = worker.trial, None
+        worker.ready, self.stillborn = True, 0
+        self._employ(worker)  # first, so that it works while the caller keeps the outcome
+        if trial is None:
+            return None
+        return outcome(trial, line.decode(), worker.name)
+
+    def dismiss(self) -> None:
+        """End every worker, whatever it is doing."""
+        for worker in self.workers:
+            worker.process.kill()
+        for worker in self.workers:
+            worker.join()
+        self.workers.clear()
+
+    def _employ(self, worker: "_Worker") -> None:
+        trial = self._next_trial()
+        if trial is not None:
+            self.begun[trial.key] += 1
+            worker.begin(trial)
+
+    def _next_trial(self) -> Trial | None:
+        if self.put_back:
+            return self.put_back.popleft()
+        trial = None if self.exhausted else next(self.trials, None)
+        self.exhausted = trial is None
+        return trial
+
+    def _bury(self, worker: "_Worker") -> Outcome | None:
+        self.workers.remove(worker)
+        ending = worker.join()
+        trial = worker.trial
+        if not worker.ready:
+            self.stillborn += 1
+            if self.stillborn == ATTEMPTS:
+                raise WorkerError(f"the workers cannot start: {ending}")
+        failed = trial is not None and self.begun[trial.key] >= ATTEMPTS
+        if trial is not None and not failed:
+            self.put_back.append(trial)
+        idle = next((w for w in self.workers if w.ready and w.trial is None), None)
+        if idle is not None:
+            self._employ(idle)
+        elif self.put_back or not self.exhausted:
+            self.hire()
+        if trial is None or not failed:
+            return None
+        error = f"the worker died {ATTEMPTS} times over this trial; the last time, {ending}"
+        return Outcome(trial, None, error, 0.0, worker.name)
+
+
+class _Worker:
+    """A process, what it is doing, and the threads that listen to it."""
+
+    def __init__(self, function: str, inbox: "SimpleQueue[tuple[_Worker, bytes]]") -> None:
+        self.trial: Trial | None = None
+        self.ready = False
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "attnrate.fitting.engines.worker", function],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+        )
+        self.name = f"local-{self.process.pid}"
+        self.last_lines: deque[bytes] = deque(maxlen=_SHOWN)
+        self.listener = _started(self._listen, inbox)
+        self.keeper = _started(self._keep_last_lines)
+        self.waiter = _started(self._tell_the_end, inbox)
+
+    def begin(self, trial: Trial) -> None:
+        """Send a trial; a worker that is dead already will be found so by its listener."""
+        self.trial = trial
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(canonical(trial.settings).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def join(self) -> str:
+        """Wait for the end of a process that is ending, and say how it ended."""
+        self.waiter.join()
+        self.keeper.join(_GRACE)  # no longer: a child left behind may hold the other end
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # a trial that it no longer read
+            self.process.stdin.close()
+        code = self.process.returncode
+        how = f"killed by {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
+        lines = b"".join(self.last_lines).decode(errors="replace").strip()
+        return how + (f", after writing:\n{lines}" if lines else "")
+
+    def _listen(self, inbox: "SimpleQueue[tuple[_Worker, bytes]]") -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.endswith(b"\n"):  # else it died while it was writing
+                    inbox.put((self, line))
+
+    def _tell_the_end(self, inbox: "SimpleQueue[tuple[_Worker, bytes]]") -> None:
+        self.process.wait()
+        self.listener.join(_GRACE)  # what it said last comes first
+        inbox.put((self, b""))
+
+    def _keep_last_lines(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            self.last_lines.extend(lines)
+
+
+def _started(target: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, daemon=True)
+    thread.start()
+    return thread
+
+
+def _environment() -> dict[str, str]:
+    """One thread for every library before any is loaded; modules are found as they are here."""
+    here = [entry or os.getcwd() for entry in sys.path]
+    threads = {f"{library}_NUM_THREADS": "1" for library in _THREADS}
+    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(here)}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

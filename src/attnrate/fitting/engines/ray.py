@@ -1,0 +1,106 @@
+"""Trials on a Ray cluster: one task a trial; those of a machine that is lost are done elsewhere."""
+
+import functools
+import os
+import time
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from attnrate.errors import InputError, WorkerError
+from attnrate.fitting.engines import Outcome, cores, execute, load, outcome
+from attnrate.fitting.trial import Trial, canonical
+
+#: How often Ray begins a trial anew when its worker or its machine is lost.
+RETRIES = 3
+_LOOK_AGAIN = 2.0  # seconds after which the cluster may have another size
+
+
+class RayEngine:
+    """A Ray cluster: the one at `address`, else at RAY_ADDRESS, else one made on this machine.
+
+    A session of Ray that is there already is used as it is. Every machine needs the same attnrate.
+    """
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise InputError(
+                "the engine needs Ray, which is not installed",
+                address or "ray",
+                "Install it: pip install 'attnrate[ray]'; or use engine='local'.",
+            ) from None
+        self._ray: Any = ray
+        self._address = address or os.environ.get("RAY_ADDRESS")
+        self._workers = workers
+
+    @property
+    def workers(self) -> int:
+        """How many trials run at a time: what was asked for, else the cores that are known."""
+        if self._workers is not None:
+            return self._workers
+        if self._ray.is_initialized():
+            return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return cores()
+
+    def run(
+        self, trials: Iterator[Trial], most: int, function: str
+    ) -> Generator[Outcome, None, None]:
+        """Run each trial; see `Engine.run`."""
+        mine = self._connect()
+        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_task)
+        running: dict[Any, Trial] = {}
+        try:
+            seats, looked = self.workers, time.monotonic()
+            while True:
+                if time.monotonic() - looked > _LOOK_AGAIN:
+                    seats, looked = self.workers, time.monotonic()
+                while len(running) < seats and (trial := next(trials, None)) is not None:
+                    running[task.remote(function, canonical(trial.settings))] = trial
+                if not running:
+                    return
+                done, _ = self._ray.wait([*running], num_returns=1, timeout=_LOOK_AGAIN)
+                for reference in done:
+                    yield self._outcome(reference, running.pop(reference))
+        finally:
+            for reference in running:
+                self._ray.cancel(reference, force=True)
+            if mine:
+                self._ray.shutdown()
+
+    def _connect(self) -> bool:
+        """Whether a session was made here, which then has to be ended here."""
+        if self._ray.is_initialized():
+            return False
+        here: dict[str, Any] = {"num_cpus": self.workers, "include_dashboard": False}
+        try:
+            self._ray.init(
+                address=self._address or "local",
+                log_to_driver=False,
+                logging_level="ERROR",
+                **({} if self._address else here),
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as problem:
+            raise WorkerError(f"Ray cannot be reached at {self._address}: {problem}") from problem
+        return True
+
+    def _outcome(self, reference: Any, trial: Trial) -> Outcome:
+        try:
+            worker, said = self._ray.get(reference)
+        except self._ray.exceptions.RayError as problem:
+            # `execute` raises nothing: this is Ray itself, after its retries.
+            return Outcome(trial, None, f"Ray gave up: {problem}", 0.0, "ray")
+        return outcome(trial, said, worker)
+
+
+def _task(function: str, settings: str) -> tuple[str, str]:
+    """What a Ray worker runs: the same `execute` as a local one."""
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    return f"ray-{node[:8]}-{os.getpid()}", execute(_loaded(function), settings)
+
+
+@functools.cache
+def _loaded(function: str) -> Any:
+    return load(function)

@@ -1,0 +1,175 @@
+"""What a sweep is asked to do: tables of settings and a grid over them, from TOML or a dictionary.
+
+    seed = 0
+
+    [target]                          # one table each: target, model, recipe
+    kind = "spectral"
+    rank = 6
+
+    [model]
+    kind = "transformer"
+
+    [recipe]
+    name = "strong"
+
+    [grid]                            # every combination is a trial; the last name varies fastest
+    "target.alpha" = [0.55, 1.0]
+    "model.m_h" = [1, 2, 4]
+    seed = [0, 1, 2]
+
+A name in the grid stands before the same name in a table. `target`, `model` and `recipe` may be
+varied whole: `model = [{kind = "transformer", m_h = 4}, {kind = "linear_rnn"}]`.
+"""
+
+import itertools
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnrate.errors import InputError
+from attnrate.fitting.trial import Trial, hint, plain
+
+_TABLES = ("target", "model", "recipe")
+_NAMES = (*_TABLES, "seed", "grid")
+_MOST = 1_000_000
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The trials of a sweep, each once, in the order of the grid."""
+
+    trials: tuple[Trial, ...]
+
+    def __post_init__(self) -> None:
+        require_distinct(self.trials)
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+
+def load_spec(source: object) -> Spec:
+    """The sweep that a TOML file, a dictionary of the same form, or a list of trials describes."""
+    if isinstance(source, Spec):
+        return source
+    if isinstance(source, (str, Path)):
+        return _from_table(_read(Path(source)))
+    if isinstance(source, Mapping):
+        return _from_table(source)
+    if isinstance(source, Sequence) and all(isinstance(entry, Trial) for entry in source):
+        if not source:
+            raise InputError("the sweep has no trials", source, "Give at least one.")
+        return Spec(tuple(source))
+    raise InputError(
+        "a sweep must be a TOML file, a dictionary or a list of trials",
+        source,
+        'As {"target": {...}, "model": {...}, "grid": {"model.m_h": [1, 2]}}.',
+    )
+
+
+def require_distinct(trials: Iterable[Trial]) -> None:
+    """An InputError when two trials are the same."""
+    seen: set[str] = set()
+    for number, trial in enumerate(trials):
+        if trial.key in seen:
+            raise InputError(
+                f"trial {number} of the sweep is there twice",
+                trial.settings,
+                "Remove the repeated value from the grid; 1 and 1.0, and a default that is "
+                "spelled out, count as the same.",
+            )
+        seen.add(trial.key)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise InputError(
+            f"the spec cannot be read ({problem.strerror})", str(path), "Check the name."
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError("the spec is no text in UTF-8", str(path)) from None
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"the spec is no TOML ({problem})", str(path)) from None
+
+
+def _from_table(table: Mapping[Any, Any]) -> Spec:
+    for name, value in table.items():
+        if name not in _NAMES:
+            raise InputError(f"{name} is not known in a sweep", value, hint(str(name), _NAMES))
+    for name in _TABLES:
+        if not isinstance(table.get(name, {}), Mapping):
+            raise InputError(f"{name} must be a table", table[name], f"As [{name}] kind = ....")
+    base = {name: plain(name, table.get(name, {})) for name in _TABLES}
+    base["seed"] = table.get("seed", 0)
+    grid = _axes(table.get("grid", {}))
+    total = math.prod(len(values) for values in grid.values())
+    if total > _MOST:
+        raise InputError(f"the grid has more than {_MOST} trials", total, "Make several sweeps.")
+    points = itertools.product(*grid.values())
+    return Spec(tuple(_trial(base, dict(zip(grid, point, strict=True))) for point in points))
+
+
+def _axes(grid: object, prefix: str = "") -> dict[str, list[Any]]:
+    """The grid by dotted names; TOML reads an unquoted `target.alpha` as nested tables."""
+    if not isinstance(grid, Mapping):
+        raise InputError("grid must be a table", grid, 'As "model.m_h" = [1, 2].')
+    axes: dict[str, list[Any]] = {}
+    for name, values in grid.items():
+        path = f"{prefix}{name}"
+        if isinstance(values, Mapping):
+            inner = _axes(values, f"{path}.")
+        else:
+            inner = {path: _values(path, values)}
+        for key in inner:
+            if key in axes:
+                raise InputError(f"grid has {key} twice", inner[key], "Name it once.")
+        axes |= inner
+    return axes
+
+
+def _values(path: str, values: object) -> list[Any]:
+    first, _, rest = path.partition(".")
+    if first not in (*_TABLES, "seed") or (first == "seed" and rest) or path.endswith("."):
+        known = [*(f"{name}.…" for name in _TABLES), "seed"]
+        names = (*_TABLES, "seed")
+        near = hint(first, names).removesuffix(f"Known: {', '.join(sorted(names))}.")
+        raise InputError(f"grid.{path} is not known", values, f"{near}Known: {', '.join(known)}.")
+    if isinstance(values, tuple):
+        values = list(values)
+    if not isinstance(values, list):
+        raise InputError(f"grid.{path} must be a list of values", values, f"Pass [{values!r}].")
+    if not values:
+        raise InputError(
+            f"grid.{path} is empty, so the sweep has no trials", values, "Give a value."
+        )
+    checked: list[Any] = plain(f"grid.{path}", values)
+    if not rest and first != "seed":
+        for value in checked:
+            if not isinstance(value, dict):
+                raise InputError(f"grid.{path} must be a list of tables", value, "As {kind = ...}.")
+    return checked
+
+
+def _trial(base: Mapping[str, Any], point: Mapping[str, Any]) -> Trial:
+    settings: dict[str, Any] = plain("sweep", base)
+    # Whole tables first: `model.m_h` varies every model, in whichever order they were written.
+    for path in sorted(point, key=lambda path: "." in path):
+        _put(settings, path, point[path])
+    return Trial(**settings)
+
+
+def _put(settings: dict[str, Any], path: str, value: Any) -> None:
+    *tables, last = path.split(".")
+    place = settings
+    for name in tables:
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            raise InputError(f"grid.{path} leads into {name}, which is no table", place)
+    if isinstance(value, dict) and isinstance(place.get(last), dict) and not tables:
+        place[last] = {**place[last], **value}
+    else:
+        place[last] = value

@@ -1,0 +1,226 @@
+"""A grid of trials, run by an engine and kept in a store: begun, interrupted, resumed."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnrate.errors import InputError
+from attnrate.fitting.engines import Engine, make_engine
+from attnrate.fitting.progress import Progress, make_progress
+from attnrate.fitting.records import Failed, Finished, Status
+from attnrate.fitting.spec import load_spec, require_distinct
+from attnrate.fitting.store import Store
+from attnrate.fitting.trial import RUN_TRIAL, Sized, Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ASK_AGAIN = 0.2  # seconds between two looks at what another sweep is running
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The trials of a sweep that are finished, in its order, and those that failed.
+
+    `ran` trials were finished by this run; the others were in the store or came from another
+    sweep on the same store.
+    """
+
+    finished: tuple[Finished, ...]
+    failed: tuple[Failed, ...]
+    ran: int
+    seconds: float
+    store: Path
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The finished trials of this sweep, one row each."""
+        from attnrate.fitting.table import frame
+
+        return frame(row.row for row in self.finished)
+
+    def export(self, path: object) -> Path:
+        """Write the finished trials of this sweep to a .csv or .parquet file."""
+        from attnrate.fitting.table import export_frame
+
+        return export_frame(self.to_frame(), path)
+
+    def __str__(self) -> str:
+        total = len(self.finished) + len(self.failed)
+        lines = [
+            f"{len(self.finished)} of {total} trials finished, {self.ran} of them now, "
+            f"in {self.seconds:.1f} s; kept in {self.store}"
+        ]
+        if self.failed:
+            last = self.failed[0].error.strip().splitlines()[-1]
+            lines.append(f"{len(self.failed)} failed and will be retried; the first: {last}")
+        return "\n".join(lines)
+
+
+def sweep(
+    grid: object,
+    engine: object = "local",
+    store: object = "sweep.sqlite",
+    workers: object = None,
+    progress: bool | None = None,
+    function: str = RUN_TRIAL,
+) -> SweepResult:
+    """Run the trials of a grid that the store does not have yet.
+
+    `grid` is a TOML file, a dictionary or a list of trials (see `fit/spec.py`). `engine` is
+    "local", one process a core with one thread each; "ray", the cluster at RAY_ADDRESS or one made
+    on this machine; or a cluster's "ray://HOST:PORT". `workers` limits how many trials run at a
+    time. `progress` shows a live line on a terminal; True also prints lines elsewhere, False
+    neither.
+
+    Every trial is stored the moment it is finished. A sweep that was killed, interrupted or
+    stopped by a full disk goes on when it is called again; a trial that failed is tried again. A
+    grid that has changed uses all results that are still part of it. Sweeps that run on one store
+    at the same time share the work.
+
+    `function` is the dotted name of what runs a trial, for other work than fits.
+    """
+    sized = _sized(grid, function)
+    trials = [one.trial for one in sized]
+    runner = make_engine(engine, workers)
+    display = make_progress(progress)
+    start = time.monotonic()
+    with Store(store) as kept:
+        before = kept.finished_keys()
+        # The largest first: a long trial that comes last leaves the other workers idle.
+        in_turn = sorted(sized, key=lambda one: -one.size)
+        todo = [one.trial for one in in_turn if one.trial.key not in before]
+        ran = _run_all(todo, len(trials), runner, kept, display, function) if todo else 0
+        return SweepResult(
+            tuple(kept.finished(trials)),
+            tuple(kept.failed(trials)),
+            ran,
+            time.monotonic() - start,
+            kept.path,
+        )
+
+
+def sweep_status(grid: object, store: object, function: str = RUN_TRIAL) -> Status:
+    """How far the sweep of this grid has come in that store."""
+    trials = [one.trial for one in _sized(grid, function)]
+    with Store(store, writable=False) as kept:
+        return kept.status(trials)
+
+
+def run_from_cli(
+    path: object,
+    store: object = None,
+    engine: object = "local",
+    workers: object = None,
+    status: bool = False,
+    export: object = None,
+    progress: bool | None = True,
+) -> SweepResult | Status:
+    """What `attnrate sweep` does: run or resume, or only say how far it is; perhaps export.
+
+    Without `store`, the store is beside the spec: grid.toml -> grid.sqlite. With `status`,
+    `export` writes what is finished so far.
+    """
+    from attnrate.fitting.table import check_export, export_frame, frame
+
+    if not isinstance(path, (str, Path)):
+        raise InputError("the spec must be a file", path, "As grid.toml.")
+    store = Path(path).with_suffix(".sqlite") if store is None else store
+    if export is not None:
+        check_export(export)
+    if not status:
+        result = sweep(path, engine, store, workers, progress)
+        if export is not None:
+            result.export(export)
+        return result
+    trials = [one.trial for one in _sized(path, RUN_TRIAL)]
+    with Store(store, writable=False) as kept:
+        if export is not None:
+            export_frame(frame(row.row for row in kept.finished(trials)), export)
+        return kept.status(trials)
+
+
+def _sized(grid: object, function: str) -> Sequence[Sized]:
+    """The trials of the grid, complete and checked, with their sizes."""
+    trials = load_spec(grid).trials
+    if function != RUN_TRIAL:  # what the settings mean is that function's affair
+        return [Sized(trial, 0) for trial in trials]
+    from attnrate.fitting.build import complete
+
+    completed = complete(trials)
+    require_distinct(one.trial for one in completed)
+    return completed
+
+
+def _run_all(
+    todo: list[Trial],
+    total: int,
+    engine: Engine,
+    kept: Store,
+    display: Progress,
+    function: str,
+) -> int:
+    """Run the trials, and wait for those that another sweep is running; how many ran here."""
+    ran, left = 0, todo
+    failed_before = {row.key: row.attempts for row in kept.failed(todo)}
+    display.begin(total, total - len(todo), min(engine.workers, len(todo)))
+    try:
+        while left:
+            held: list[Trial] = []
+            ran += _run(left, held, engine, kept, display, function)
+            finished = kept.finished_keys()
+            failed = {
+                row.key for row in kept.failed(held) if row.attempts > failed_before.get(row.key, 0)
+            }
+            left = [trial for trial in held if trial.key not in finished | failed]
+            if left:
+                time.sleep(_ASK_AGAIN)
+    except KeyboardInterrupt:
+        done = kept.status(todo).finished + total - len(todo)
+        raise KeyboardInterrupt(
+            f"stopped with {done} of {total} trials finished, all kept in {kept.path}; "
+            "run the same sweep again to go on"
+        ) from None
+    finally:
+        display.end()
+        kept.release()
+    return ran
+
+
+def _run(
+    todo: list[Trial],
+    held: list[Trial],
+    engine: Engine,
+    kept: Store,
+    display: Progress,
+    function: str,
+) -> int:
+    """Run what can be claimed, put the rest into `held`; how many were finished."""
+    first = next(claimed := _claimed(todo, held, kept), None)
+    if first is None:
+        return 0
+    ran = 0
+    with closing(engine.run(_chained(first, claimed), len(todo), function)) as outcomes:
+        for outcome in outcomes:
+            if outcome.result is None:
+                kept.add_failure(outcome.trial, outcome.error or "", outcome.worker)
+            else:
+                ran += kept.add(outcome.trial, outcome.result, outcome.seconds, outcome.worker)
+            display.finish(outcome.seconds, outcome.result is None)
+    return ran
+
+
+def _claimed(trials: list[Trial], held: list[Trial], kept: Store) -> Iterator[Trial]:
+    """The trials, each claimed when it is asked for; those that another sweep has go to `held`."""
+    for trial in trials:
+        if kept.claim(trial):
+            yield trial
+        else:
+            held.append(trial)
+
+
+def _chained(first: Trial, rest: Iterator[Trial]) -> Iterator[Trial]:
+    yield first
+    yield from rest

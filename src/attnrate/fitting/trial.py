@@ -1,0 +1,165 @@
+"""One trial of a sweep: target, model, recipe and seed as plain values, its key, and its run."""
+
+import difflib
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any
+
+from attnrate.errors import InputError, require_whole
+
+#: Goes into every key. Raise it when the same settings come to mean another computation.
+FORMAT = 1
+RUN_TRIAL = "attnrate.fitting.trial.run_trial"
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Trial:
+    """One fit: what is to be approximated, by which model, how it is trained, and the seed.
+
+    All parts are plain JSON values, so that a trial can be hashed, stored and sent to another
+    machine without loss. Two trials are equal when their keys are.
+    """
+
+    target: Mapping[str, Any]
+    model: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    seed: int
+
+    def __init__(
+        self, target: object, model: object, recipe: object = None, seed: object = 0
+    ) -> None:
+        recipe = {} if recipe is None else recipe
+        for name, part in (("target", target), ("model", model), ("recipe", recipe)):
+            if not isinstance(part, Mapping):
+                raise InputError(f"{name} must be a table of settings", part, 'As {"kind": ...}.')
+            object.__setattr__(self, name, plain(name, part))
+        object.__setattr__(self, "seed", require_whole("seed", seed, 0, 2**63 - 1))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The whole trial as one dictionary of plain values."""
+        return {
+            "target": dict(self.target),
+            "model": dict(self.model),
+            "recipe": dict(self.recipe),
+            "seed": self.seed,
+        }
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the settings and FORMAT; neither order nor 1 against 1.0 changes it."""
+        text = canonical({"format": FORMAT, **_whole_floats_as_ints(self.settings)})
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Trial) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A trial, and how large it is beside others: larger ones take longer."""
+
+    trial: Trial
+    size: int
+
+
+def trial_of(settings: Mapping[str, Any]) -> Trial:
+    """The trial with these `settings`; the inverse of `Trial.settings`."""
+    return Trial(settings["target"], settings["model"], settings["recipe"], settings["seed"])
+
+
+def plain(name: str, value: object) -> Any:
+    """A copy of `value` in plain JSON values, or an InputError naming the entry that is none."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{name} must be finite", value)
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(f"the names in {name} must be words", key)
+        return {key: plain(f"{name}.{key}", entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(f"{name}[{i}]", entry) for i, entry in enumerate(value)]
+    raise InputError(
+        f"{name} must be a plain value: a number, a word, a list or a table",
+        value,
+        "Convert it, e.g. with .item() or .tolist().",
+    )
+
+
+def canonical(value: object) -> str:
+    """`value` as JSON in one spelling: sorted names, no spaces, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """A remedy for a name that is not known: the nearest one, and all there are."""
+    listed = ", ".join(sorted(known)) or "none"
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    return (f"Did you mean {near[0]!r}? " if near else "") + f"Known: {listed}."
+
+
+def run_trial(trial: Trial) -> dict[str, Any]:
+    """Fit the trial's model to its target; plain values, the same on every machine but for time.
+
+    A diverged fit has the error None: it must not enter an average.
+    """
+    import torch
+
+    from attnrate.fitting.build import build_model, build_recipe, build_target
+    from attnrate.fitting.fit import fit
+
+    target = build_target(trial.target)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(trial.seed)
+        model = build_model(trial.model, target)
+    recipe = build_recipe(trial.recipe)
+    result = fit(target, model, recipe=recipe, seed=trial.seed, threads=1)
+    return {
+        "error": _finite(result.error),
+        "standard_error": _finite(result.standard_error),
+        "stopped": str(result.stopped),
+        "diverged": bool(result.diverged),
+        "steps": int(result.steps),
+        "seconds": float(result.seconds),
+        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "attnrate": version("attnrate"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def prepare() -> None:
+    """Load what `run_trial` needs and keep it to one thread, before a worker's first trial."""
+    import torch
+
+    import_module("attnrate.fitting.build")
+    import_module("attnrate.fitting.fit")
+    torch.set_num_threads(1)
+
+
+def _finite(value: object) -> float | None:
+    number = float(value)  # type: ignore[arg-type]
+    return number if math.isfinite(number) else None
+
+
+def _whole_floats_as_ints(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole_floats_as_ints(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_whole_floats_as_ints(entry) for entry in value]
+    return value

@@ -1,0 +1,216 @@
+"""Sweeps: every trial once, resumed and changed grids, the same numbers as a bare loop."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import sweep_standin
+from hypothesis import given
+from hypothesis import strategies as st
+from sweep_standin import TINY, grid, times, value
+
+from attnrate.errors import InputError, WorkerError
+from attnrate.fitting.progress import PlainLines, Progress, make_progress, said_range, time_left
+from attnrate.fitting.spec import load_spec
+from attnrate.fitting.sweep import run_from_cli, sweep, sweep_status
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "sweep.sqlite"
+
+
+def test_a_sweep_gives_the_numbers_of_a_bare_loop_in_the_order_of_the_grid(
+    store: Path, log: Path
+) -> None:
+    result = sweep(grid(8, 0.01), store=store, workers=2, function=TINY)
+    trials = load_spec(grid(8, 0.01)).trials
+    assert [row.result["value"] for row in result.finished] == [value(t) for t in trials]
+    assert [row.key for row in result.finished] == [t.key for t in trials]
+    assert result.ran == 8
+    assert times(log, "end") == {t.key: 1 for t in trials}
+    assert len({row.worker for row in result.finished}) <= 2
+
+
+def test_a_second_sweep_runs_nothing_and_says_the_same(store: Path, log: Path) -> None:
+    first = sweep(grid(4, 0.0), store=store, workers=1, function=TINY)
+    second = sweep(grid(4, 0.0), store=store, workers=1, function=TINY)
+    assert second.ran == 0
+    assert second.finished == first.finished
+    assert set(times(log, "begin").values()) == {1}
+
+
+def test_a_changed_grid_keeps_what_is_still_valid(store: Path, log: Path) -> None:
+    sweep(grid(8, 0.0), store=store, workers=2, function=TINY)
+    smaller = sweep(grid(4, 0.0), store=store, workers=2, function=TINY)
+    assert (smaller.ran, len(smaller.finished)) == (0, 4)
+    larger = sweep(grid(12, 0.0), store=store, workers=2, function=TINY)
+    assert (larger.ran, len(larger.finished)) == (4, 12)
+    another = sweep(grid(4, 0.0, other=1), store=store, workers=2, function=TINY)
+    assert another.ran == 4
+    assert set(times(log, "end").values()) == {1}
+
+
+def test_a_trial_that_raises_is_recorded_and_the_others_go_on(store: Path, log: Path) -> None:
+    name = "sweep_standin.raises_for_seed_1"
+    result = sweep(grid(8, 0.0), store=store, workers=2, function=name)
+    assert [row.settings["seed"] for row in result.failed] == [1, 1]
+    assert all("ValueError: seed 1 is not liked here" in row.error for row in result.failed)
+    assert len(result.finished) == 6
+    assert "2 failed and will be retried" in str(result)
+    assert "seed 1 is not liked here" in str(result)
+    # The next run tries them again, here with a function that can.
+    again = sweep(grid(8, 0.0), store=store, workers=2, function=TINY)
+    assert (again.ran, len(again.finished), again.failed) == (2, 8, ())
+
+
+def test_a_result_that_is_no_plain_value_is_a_failed_trial(store: Path, log: Path) -> None:
+    result = sweep(grid(4, 0.0), store=store, workers=1, function="sweep_standin.says_no_json")
+    assert len(result.failed) == 2
+    assert "not JSON compliant" in result.failed[0].error
+
+
+def test_what_a_trial_prints_does_not_reach_its_answers(store: Path, log: Path) -> None:
+    result = sweep(grid(4, 0.0), store=store, workers=2, function="sweep_standin.prints")
+    assert len(result.finished) == 4
+
+
+def test_a_worker_has_one_thread_and_no_input(store: Path, log: Path) -> None:
+    result = sweep(grid(2, 0.0), store=store, workers=1, function="sweep_standin.says_threads")
+    assert {(row.result["threads"], row.result["stdin"]) for row in result.finished} == {(1, "")}
+
+
+def test_a_sweep_needs_no_main_guard_in_the_users_script(store: Path, log: Path) -> None:
+    script = store.parent / "script.py"
+    script.write_text(
+        "import attnrate.fitting.sweep, sweep_standin, sys\n"
+        "found = attnrate.fitting.sweep.sweep(sweep_standin.grid(4, 0.0), store=sys.argv[1],\n"
+        "    workers=2, function=sweep_standin.TINY)\n"
+        "print(len(found.finished))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(sweep_standin.__file__).parent)}
+    ran = subprocess.run(
+        [sys.executable, script, store], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, ran.stderr) == ("4\n", "")
+
+
+def test_workers_that_cannot_start_are_an_error_with_the_reason(store: Path) -> None:
+    with pytest.raises(WorkerError, match="No module named 'no_such_module'"):
+        sweep(grid(4), store=store, workers=2, function="no_such_module.run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"engine": "lokal"}, "Did you mean 'local'"),
+        ({"engine": 3}, "engine is not known"),
+        ({"workers": 0}, "workers must be a whole number"),
+        ({"workers": "two"}, "workers must be a whole number"),
+        ({"grid": {"grid": {"seed": []}}}, "no trials"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_a_store_is_made(
+    arguments: dict[str, object], words: str, store: Path
+) -> None:
+    with pytest.raises(InputError, match=words):
+        sweep(**{"grid": grid(4), "store": store, "function": TINY, **arguments})
+    assert not store.exists()
+
+
+def test_a_result_exports_its_own_trials(store: Path, log: Path, tmp_path: Path) -> None:
+    sweep(grid(8, 0.0), store=store, workers=2, function=TINY)
+    result = sweep(grid(4, 0.0), store=store, workers=2, function=TINY)
+    table = pd.read_csv(result.export(tmp_path / "t.csv"))
+    assert table["value"].tolist() == [row.result["value"] for row in result.finished]
+    assert table["seed"].tolist() == [0, 1, 0, 1]
+
+
+def test_the_status_of_a_sweep(store: Path, log: Path) -> None:
+    sweep(grid(4, 0.0), store=store, workers=2, function=TINY)
+    status = sweep_status(grid(12, 0.0), store, function=TINY)
+    assert str(status) == "4 of 12 trials finished, 8 waiting"
+
+
+def test_the_command_refuses_an_export_before_it_runs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="kind of file"):
+        run_from_cli(tmp_path / "none.toml", export="t.xlsx")
+    with pytest.raises(InputError, match="spec must be a file"):
+        run_from_cli(3)
+
+
+@given(st.floats(0.01, 1e4), st.integers(3, 50), st.integers(1, 1000), st.integers(1, 64))
+def test_equal_durations_give_an_estimate_without_spread(
+    seconds: float, known: int, remaining: int, workers: int
+) -> None:
+    left = time_left([seconds] * known, remaining, workers)
+    assert left is not None
+    assert left[0] == pytest.approx(left[1])
+    # Between all running trials about to end and none begun.
+    rounds = math.ceil(remaining / workers)
+    assert (rounds - 1) / 2 * seconds <= left[1] * (1 + 1e-9) <= rounds * seconds * (1 + 1e-8)
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=3, max_size=20), st.integers(1, 99))
+def test_more_trials_take_longer_and_the_range_holds_the_mean(
+    durations: list[float], remaining: int
+) -> None:
+    left, more = time_left(durations, remaining, 4), time_left(durations, remaining + 4, 4)
+    assert left is not None
+    assert more is not None
+    assert 0 <= left[0] <= left[1] < more[1]
+
+
+def test_an_estimate_is_said_as_people_say_it() -> None:
+    assert time_left([1.0, 2.0], 5, 1) is None
+    assert time_left([], 0, 1) == (0, 0)
+    assert said_range(None) == "time left not known yet"
+    assert said_range((182.0, 299.0)) == "about 3-5 min left"
+    assert said_range((5.2, 5.4)) == "about 5 s left"
+    assert said_range((40.0, 200.0)) == "about 40 s - 3 min left"
+    assert said_range((7200.0, 12600.0)) == "about 2.0-3.5 h left"
+
+
+def test_lines_say_how_far_the_sweep_is(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    with path.open("w", encoding="utf-8") as stream:
+        progress = PlainLines(stream)
+        progress.begin(10, 2, 3)
+        for _ in range(4):
+            progress.finish(0.5, failed=False)
+        progress.finish(0.5, failed=True)
+        progress.end()
+    first, last = path.read_text(encoding="utf-8").splitlines()
+    assert first.startswith("sweep: 2/10 trials · 2 from before · 3 running · 0 s")
+    assert last.startswith("sweep: 6/10 trials · 2 from before · 1 failed · 3 running")
+
+
+def show(progress: Progress) -> None:
+    progress.begin(2, 0, 1)
+    progress.finish(0.1, failed=False)
+    progress.end()
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
+def test_a_terminal_has_a_live_line() -> None:
+    ours, theirs = os.openpty()
+    with (
+        os.fdopen(ours, "rb", buffering=0) as screen,
+        os.fdopen(theirs, "w", encoding="utf-8") as terminal,
+    ):
+        show(make_progress(None, terminal))
+        assert "1/2 trials" in screen.read(65536).decode()
+
+
+def test_a_pipe_has_lines_only_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    with path.open("w", encoding="utf-8") as pipe:
+        show(make_progress(None, pipe))
+        show(make_progress(False, pipe))
+        assert path.read_text(encoding="utf-8") == ""
+        show(make_progress(True, pipe))
+    assert "1/2 trials" in path.read_text(encoding="utf-8")

@@ -1,0 +1,150 @@
+"""A trial of the real kind: complete settings, what its result holds, the same numbers anywhere."""
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from attnrate.errors import InputError
+from attnrate.fitting.build import complete
+from attnrate.fitting.spec import load_spec
+from attnrate.fitting.sweep import run_from_cli, sweep
+from attnrate.fitting.trial import Trial, run_trial
+
+SPECTRAL = {"kind": "spectral", "alpha": 1.0, "rank": 2, "length": 4}
+SMALL = {"kind": "transformer", "n": 2, "m_h": 1, "m_v": 2, "width": 4, "depth": 1}
+# n = 2 features: 1·4+4 + 4·2+2 in f̂, 2·4+4 + 4·1+1 in F̂, 2·1 for each of W_Q and W_K, 2·2 for W_V.
+SMALL_PARAMETERS = 18 + 17 + 2 + 2 + 4
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    steps: int = 10
+    betas: tuple[float, float] = (0.9, 0.99)
+
+
+@pytest.fixture
+def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two small recipes in place of those of the package."""
+    named = {"strong": Recipe("strong"), "paper": Recipe("paper", 20)}
+    monkeypatch.setitem(sys.modules, "attnrate.fitting.recipe", SimpleNamespace(RECIPES=named))
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch, recipes: None) -> list[dict[str, Any]]:
+    """What `fit` was called with, in place of fitting; seed 13 diverges."""
+    calls: list[dict[str, Any]] = []
+
+    def fit(target: object, model: torch.nn.Module, **given: Any) -> SimpleNamespace:
+        calls.append({"target": target, "weights": model.state_dict(), **given})
+        diverged = given["seed"] == 13
+        error = math.nan if diverged else 0.25
+        return SimpleNamespace(
+            error=error,
+            standard_error=error,
+            seconds=1.5,
+            steps=10,
+            stopped="plateau",
+            diverged=diverged,
+        )
+
+    monkeypatch.setitem(sys.modules, "attnrate.fitting.fit", SimpleNamespace(fit=fit))
+    return calls
+
+
+def test_a_complete_trial_has_every_setting_and_is_its_own_completion(recipes: None) -> None:
+    (one,) = complete([Trial(SPECTRAL, {"kind": "linear_rnn"}, {}, 5)])
+    assert one.trial.model["hidden"] == 128
+    assert one.trial.recipe == {"name": "strong", "steps": 10, "betas": [0.9, 0.99]}
+    assert one.trial.seed == 5
+    (again,) = complete([one.trial])
+    assert again.trial.settings == one.trial.settings
+
+
+def test_the_size_is_that_of_the_model_on_its_target(recipes: None) -> None:
+    long = {**SPECTRAL, "length": 8}
+    sizes = [one.size for one in complete([Trial(SPECTRAL, SMALL), Trial(long, SMALL)])]
+    assert sizes == [4 * SMALL_PARAMETERS, 8 * SMALL_PARAMETERS]
+
+
+def test_completing_leaves_the_global_random_numbers_alone(recipes: None) -> None:
+    before = torch.random.get_rng_state()
+    complete([Trial(SPECTRAL, SMALL)])
+    assert (torch.random.get_rng_state() == before).all()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "value", "words"),
+    [
+        ({"name": "strog"}, "strog", "Did you mean 'strong'"),
+        ({"stpes": 3}, 3, "Did you mean 'steps'"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_before_anything_runs(
+    recipe: dict[str, Any], value: object, words: str, recipes: None, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        sweep([Trial(SPECTRAL, SMALL, recipe)], store=tmp_path / "s.sqlite")
+    assert caught.value.value == value
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_default_that_is_spelled_out_is_the_same_trial(recipes: None, tmp_path: Path) -> None:
+    grid = {
+        "target": SPECTRAL,
+        "grid": {"model": [{"kind": "gru"}, {"kind": "gru", "hidden": 128}]},
+    }
+    assert len(load_spec(grid)) == 2
+    with pytest.raises(InputError, match="there twice"):
+        sweep(grid, store=tmp_path / "s.sqlite")
+
+
+def test_a_result_is_plain_and_carries_versions_and_size(fits: list[dict[str, Any]]) -> None:
+    result = run_trial(Trial(SPECTRAL, SMALL, {"steps": 3}, 2))
+    assert json.loads(json.dumps(result)) == result
+    assert (result["error"], result["steps"], result["stopped"]) == (0.25, 10, "plateau")
+    assert result["parameters"] == SMALL_PARAMETERS
+    assert {"attnrate", "torch", "python"} <= {*result}
+    (call,) = fits
+    assert (call["seed"], call["threads"], call["recipe"]) == (2, 1, Recipe("strong", 3))
+
+
+def test_a_diverged_fit_has_no_error(fits: list[dict[str, Any]]) -> None:
+    result = run_trial(Trial(SPECTRAL, SMALL, {}, 13))
+    assert (result["error"], result["standard_error"], result["diverged"]) == (None, None, True)
+
+
+def test_the_seed_decides_the_first_weights_and_nothing_else_does(
+    fits: list[dict[str, Any]],
+) -> None:
+    for seed in (1, 2, 1):
+        torch.rand(1)
+        before = torch.random.get_rng_state()
+        run_trial(Trial(SPECTRAL, SMALL, {}, seed))
+        assert (torch.random.get_rng_state() == before).all()
+    one, two, again = (call["weights"]["W_Q.weight"] for call in fits)
+    assert (one == again).all()
+    assert not (one == two).all()
+
+
+@pytest.mark.slow
+def test_a_real_fit_gives_the_numbers_of_a_bare_loop(tmp_path: Path) -> None:
+    spec = tmp_path / "grid.toml"
+    spec.write_text(
+        "[target]\nkind = 'spectral'\nalpha = 1.0\nrank = 2\nlength = 4\n"
+        "[model]\nkind = 'transformer'\nn = 2\nm_h = 1\nm_v = 2\nwidth = 4\ndepth = 1\n"
+        "[recipe]\nname = 'paper'\nsteps = 20\n[grid]\nseed = [0, 1]\n"
+    )
+    result = run_from_cli(spec, workers=2, export=tmp_path / "t.csv", progress=False)
+    assert not result.failed, result.failed[0].error
+    bare = [run_trial(one.trial) for one in complete(load_spec(spec).trials)]
+    assert [row.result["error"] for row in result.finished] == [one["error"] for one in bare]
+    assert (tmp_path / "t.csv").read_text().count("\n") == 3
+    assert str(run_from_cli(spec, status=True)) == "2 of 2 trials finished"
