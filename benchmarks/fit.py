@@ -1,6 +1,6 @@
 """Fits beside a plain PyTorch Adam loop: same model, same data, same threads, in one run.
 
-    python benchmarks/fit.py [table2] [fig1] [rnn] [overhead] [flops] [--json FILE]
+    python benchmarks/fit.py [flops] [overhead] [rnn] [fig1] [table2] [--json FILE]
 
 Without names all parts run (about half an hour on one core). Times are of training alone; the plain
 loop's error is looked at by the same function. Exit code 1 if a requirement is not met.
@@ -12,8 +12,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import json
+import multiprocessing
 import platform
+import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,6 +24,8 @@ from datetime import UTC, datetime
 import torch
 
 from attnrate.fitting.fit import fit
+from attnrate.fitting.sweep import sweep
+from attnrate.fitting.trial import Trial, prepare, run_trial
 from attnrate.models import LinearRNN, Transformer
 from attnrate.targets import (
     Target,
@@ -148,7 +153,33 @@ def _time(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-PARTS = {"flops": flops, "rnn": rnn, "fig1": fig1, "table2": table2}
+def tiny_trials() -> list[Trial]:
+    target = {"kind": "linear", "kernel": "exponential", "length": 8}
+    model, recipe = {"kind": "linear_rnn", "hidden": 8}, {"steps": 10}
+    return [Trial(target, model, recipe, seed) for seed in range(64)]
+
+
+def overhead() -> None:
+    """64 tiny trials as a sweep, and in a bare pool of as many processes; both start theirs."""
+    ratios = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(2, initializer=prepare) as pool:
+            list(pool.imap_unordered(run_trial, tiny_trials()))
+        bare = time.perf_counter() - begin
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.perf_counter()
+            sweep(tiny_trials(), store=f"{folder}/s.sqlite", workers=2, progress=False)
+            ours = time.perf_counter() - begin
+        ratios.append(ours / bare)
+        print(f"overhead: bare {bare:.2f} s, sweep {ours:.2f} s", flush=True)
+    ratio = statistics.median(ratios)
+    RESULTS["overhead"] = ratios
+    require(ratio <= 1.15, f"overhead: 64 tiny trials cost {ratio:.2f} of a bare pool (1.15)")
+
+
+PARTS = {"flops": flops, "overhead": overhead, "rnn": rnn, "fig1": fig1, "table2": table2}
 
 
 def main() -> None:

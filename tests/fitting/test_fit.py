@@ -106,6 +106,7 @@ def test_a_transformer_learns_far_more_than_the_mean_of_its_target() -> None:
         ({"steps": 0}, "steps"),
         ({"recipe": "warm"}, "warm start"),
         ({"model": lambda: 3}, "model"),
+        ({"device": "abacus"}, "device"),
     ],
 )
 def test_wrong_requests_are_refused_before_training(changes: dict[str, object], said: str) -> None:

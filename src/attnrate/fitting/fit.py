@@ -82,8 +82,9 @@ def fit(
     """Train `model` on `target`; the model passed in is left as it is, a copy is trained.
 
     `model` may be a function that makes one: it is called under `seed`, so that weights and data
-    both follow from the seed. Settings of the recipe can be changed by name (steps=500). The result
-    is on the CPU, in float32 as trained. `watch` is told of every look at the error.
+    both follow from the seed. Settings of the recipe can be changed by name (steps=500). It trains
+    on a GPU where there is one, unless `device` says otherwise; the result is on the CPU, in
+    float32 as trained. `watch` is told of every look at the error.
     """
     chosen = as_recipe(recipe, **changes)
     number = require_whole("seed", seed, 0)
@@ -92,7 +93,7 @@ def fit(
     if chosen.start == "compiled":
         start = _compiled(target, start)
     start = start.float()
-    place = torch.device(device if device is not None else "cpu")  # type: ignore[call-overload]
+    place = _place(device)
     before = torch.get_num_threads()
     torch.set_num_threads(workers)
     try:
@@ -120,6 +121,15 @@ def fit(
         curve=tuple(run.curve),
         model=trained,
     )
+
+
+def _place(device: object) -> torch.device:
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)  # type: ignore[call-overload, no-any-return]
+    except (RuntimeError, TypeError):
+        raise InputError("device is not known to torch", device, "Pass 'cpu' or 'cuda'.") from None
 
 
 def _initial(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:

@@ -150,20 +150,20 @@ class Pod:
     def plot(self) -> "Figure":
         """The spectrum and its tail on a logarithmic scale."""
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
         figure = Figure(figsize=(6, 4), layout="constrained")
         axes = figure.subplots()
         k = np.arange(1, self.rank + 1)
+        tails = np.array([self.tail(r) for r in range(1, self.rank + 1)])
+        seen = tails > 10 * self.error  # a tail of rounding size is no tail
         axes.semilogy(k, self.sigma, "o", ms=4, color="#1b4965", label="σₖ")
-        tails = [self.tail(r) for r in range(1, self.rank + 1)]
-        axes.semilogy(k, tails, "--", color="#ca6702", label="tail beyond k, (Σ σ²)^½")
-        if self.rank:
-            axes.axhline(max(self.error, EPS * self.norm), color="0.6", lw=1, label="error")
-            axes.set_ylim(bottom=max(self.error, EPS * self.norm) / 3)
+        axes.semilogy(k[seen], tails[seen], "_", ms=9, color="#ca6702", label="tail beyond k")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("k")
-        axes.set_ylabel("singular value")
+        axes.set_ylabel("singular value σₖ, tail (Σ σ²)^½")
         gauge = ", modulo the softmax gauge" if self.gauge else ""
-        axes.set_title(f"POD: rank {self.rank}{gauge}", fontsize=11)
+        axes.set_title(f"POD: rank {self.rank}{gauge}; error of σ {self.error:.0e}", fontsize=11)
         axes.legend(frameon=False)
         return figure
 
