@@ -207,14 +207,10 @@ def fit(
     from attnrate.fitting.spec import load_spec
 
     (trial,) = load_spec(_settings(settings)).trials
-    import torch
-
-    from attnrate.fitting.build import build_model, build_recipe, build_target
+    from attnrate.fitting.build import build
     from attnrate.fitting.fit import fit as train
 
-    target, recipe = build_target(trial.target), build_recipe(trial.recipe)
-    torch.manual_seed(trial.seed)
-    model = build_model(trial.model, target)
+    target, model, recipe = build(trial)
     with _progress() as bar:
         task = bar.add_task("training", total=recipe.steps, error="")
         done = train(

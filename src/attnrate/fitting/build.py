@@ -61,6 +61,15 @@ def complete(trials: Iterable[Trial]) -> list[Sized]:
     return completed
 
 
+def build(trial: Trial) -> tuple[Target, torch.nn.Module, Any]:
+    """The target, the model with the first weights of the trial's seed, and the recipe."""
+    target = build_target(trial.target)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(trial.seed)
+        model = build_model(trial.model, target)
+    return target, model, build_recipe(trial.recipe)
+
+
 def build_target(settings: Mapping[str, Any]) -> Target:
     """The target with these settings: a kind, its arguments, and perhaps `permute` and `mix`."""
     settings = complete_target(settings)

@@ -178,7 +178,9 @@ def _train(
     watched = target.sample(_WATCHED, _WATCHING + seed, torch.float32)
     truth = target(watched.double()).float().to(place)
     watched = watched.to(place)
-    run, first, best, best_look = _Run([]), None, float("inf"), 0
+    run, first, lowest = _Run([]), None, float("inf")
+    # the error that a plateau is counted from, and the look that saw it
+    mark, marked = float("inf"), 0
     kept = copy.deepcopy(model.state_dict())
     for step in range(recipe.steps):
         begin = time.perf_counter()
@@ -206,13 +208,12 @@ def _train(
         run.curve.append(look)
         if watch is not None:
             watch(look)
-        if error < best:
-            kept = copy.deepcopy(model.state_dict())
-        if error < best * (1 - recipe.gain):
-            best, best_look = error, len(run.curve)
-        elif len(run.curve) - best_look >= recipe.patience:
+        if error < lowest:
+            lowest, kept = error, copy.deepcopy(model.state_dict())
+        if error < mark * (1 - recipe.gain):
+            mark, marked = error, len(run.curve)
+        elif len(run.curve) - marked >= recipe.patience:
             run.stopped = "plateau"
             break
-        best = min(best, error)
     model.load_state_dict(kept)
     return model.cpu().eval(), run

@@ -118,14 +118,10 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     """
     import torch
 
-    from attnrate.fitting.build import build_model, build_recipe, build_target
+    from attnrate.fitting.build import build
     from attnrate.fitting.fit import fit
 
-    target = build_target(trial.target)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(trial.seed)
-        model = build_model(trial.model, target)
-    recipe = build_recipe(trial.recipe)
+    target, model, recipe = build(trial)
     result = fit(target, model, recipe=recipe, seed=trial.seed, threads=1)
     return {
         "error": _finite(result.error),

@@ -105,8 +105,9 @@ def _decompose(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
             assert isinstance(gu, Grid)
             # a kink in a part of the domain can be of full rank there and yet complete and sound
             suspect = len(gu.nodes) >= _CROSS_ORDERS[0] and (not sound or cross.rank > most // 4)
-            slices = Grid((_in_panels(gu.axes[0], _KINK_PANELS),))
-            if (stuck and not sound) or (suspect and kinked(cross, rho, slices)):
+            if (stuck and not sound) or (
+                suspect and kinked(cross, rho, Grid((_in_panels(gu.axes[0], _KINK_PANELS),)))
+            ):
                 return decompose_kinked(rho, du, dv, ask, generator)
         if not sound and stuck and _both_samples(du, dv, _LARGEST_DENSE):
             return _dense_samples(rho, du, dv, ask)
