@@ -7,20 +7,24 @@ READY := $(VENV)/.ready
 BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean
+.PHONY: help reproduce demo test check bench docs clean
 # Two installs into one .venv at a time would spoil it, so `make -j` runs the targets in turn.
 .NOTPARALLEL:
 
 help:
-	@echo "make demo    a first example: a spectrum, a bound, a compiled Transformer; draws demo.png"
-	@echo "make test    the tests"
-	@echo "make check   format, lint and types"
-	@echo "make bench   the benchmarks, each beside its rival"
-	@echo "make docs    the documentation, into site/"
-	@echo "make clean   remove .venv and everything that was made"
+	@echo "make reproduce  the paper's figures and tables with verdicts: about 10 minutes on 2 cores"
+	@echo "make demo       a first example: a spectrum, a bound, a compiled Transformer; draws demo.png"
+	@echo "make test       the tests"
+	@echo "make check      format, lint and types"
+	@echo "make bench      the benchmarks, each beside its rival"
+	@echo "make docs       the documentation, into site/"
+	@echo "make clean      remove .venv and everything that was made"
 	@echo ""
 	@echo "Each command first creates .venv and installs what it needs."
 	@echo "Another Python: make demo PYTHON=/path/to/python3.12"
+
+reproduce: $(READY)-report
+	@$(VENV)/bin/attnrate reproduce --preset quick
 
 demo: $(READY)-core
 	@$(PY) examples/first.py
@@ -42,20 +46,22 @@ docs: $(READY)-docs
 	@echo "read it in site/index.html"
 
 clean:
-	rm -rf $(VENV) site dist build demo.png .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site dist build demo.png reproduction-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written only after its install has succeeded, and is out of date as soon as what is
 # to be installed has changed. `check` also serves `test`, and each serves what needs the core alone.
 $(READY)-core: SERVES := core
+$(READY)-report: EXTRAS := [report]
+$(READY)-report: SERVES := core report
 $(READY)-test: EXTRAS := [test]
-$(READY)-test: SERVES := core test
+$(READY)-test: SERVES := core report test
 $(READY)-check: EXTRAS := [check,test]
-$(READY)-check: SERVES := core test check
+$(READY)-check: SERVES := core report test check
 $(READY)-docs: EXTRAS := [docs]
 $(READY)-docs: SERVES := core docs
 
-$(READY)-core $(READY)-test $(READY)-check $(READY)-docs: pyproject.toml constraints.txt | $(READY)-python
+$(READY)-core $(READY)-report $(READY)-test $(READY)-check $(READY)-docs: pyproject.toml constraints.txt | $(READY)-python
 	@echo "installing attnrate$(EXTRAS) into $(VENV) (first time: a few minutes) ..."
 	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'
 	@touch $(addprefix $(READY)-,$(SERVES))

@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+
+from attnrate.targets import linear_target, swap_ends
 
 D3 = "1+2*sin(2*pi*u)*sin(2*pi*(u+v))"
 FIT = ("target.kind=linear", "target.kernel=exponential", "target.length=6", "recipe.steps=300")
@@ -105,7 +108,14 @@ def test_bound_of_a_typed_coupling_with_networks_and_a_split() -> None:
         (("fit", *FIT, "model.kind=linear_rn"), "linear_rnn"),
         (("fit", *FIT, "model.kind=gru", "model.hiden=3"), "hidden"),
         (("fit", *FIT, "model.kind=gru", "recipe.stepz=3"), "steps"),
+        (("fit", *FIT, "model.kind=gru", "recipe.starts=0"), "starts"),
+        (("fit", *FIT, "model.kind=gru", "grid.seed=[0, 1]"), "attnrate sweep"),
+        (("fit", *FIT, "model.kind=gru", "model.kind=linear_rnn"), "twice"),
+        (("bracket", "target"), "NAME=VALUE"),
+        (("bracket", *FIT, "model.kind=gru", "seed=-1"), "-1"),
+        (("bracket", *FIT, "model.kind=gru", "--threads", "0"), "threads"),
         (("sweep", "no-such-spec.toml"), "no-such-spec.toml"),
+        (("sweep", "no-such-spec.toml", "--status"), "no-such-spec.toml"),
     ],
 )
 def test_a_wrong_request_exits_with_2_and_names_the_value(
@@ -119,7 +129,7 @@ def test_a_wrong_request_exits_with_2_and_names_the_value(
 
 
 def test_help_has_an_example_for_every_command_and_does_not_import_torch() -> None:
-    for command in ("pod", "bound"):
+    for command in ("pod", "bound", "fit", "bracket", "sweep"):
         assert f"Example: attnrate {command}" in attnrate(command, "--help").stdout
     program = (
         "import sys\nfrom attnrate.cli import app\n"
@@ -139,6 +149,15 @@ def test_fit_trains_and_tells_the_error_as_json() -> None:
     assert answer["settings"]["seed"] == 2
     assert answer["steps"] == 300
     assert 0 < answer["error"] < answer["curve"][0][2]
+    assert len(answer["starts"]) == 1
+    assert {"torch", "git_commit"} <= {*answer["provenance"]}
+
+
+def test_fit_takes_the_best_of_several_starts() -> None:
+    words = ("fit", *FIT[:3], "recipe.steps=20", "recipe.starts=3", "model.kind=linear_rnn")
+    answer = json.loads(attnrate(*words, "--json").stdout)
+    assert answer["steps"] == 60
+    assert min(answer["starts"]) == min(error for _, _, error in answer["curve"])
 
 
 def test_a_sweep_runs_once_exports_and_tells_its_status(tmp_path: Path) -> None:
@@ -147,13 +166,60 @@ def test_a_sweep_runs_once_exports_and_tells_its_status(tmp_path: Path) -> None:
         '[model]\nkind = "linear_rnn"\nhidden = 4\n[recipe]\nsteps = 20\n'
         "[grid]\nseed = [0, 1, 2]\n"
     )
-    before = attnrate("sweep", "spec.toml", "--status", folder=tmp_path)
+    before = attnrate("sweep", "spec.toml", "--status", "--export", "early.csv", folder=tmp_path)
+    names = [path.name for path in tmp_path.iterdir()]
     first = attnrate("sweep", "spec.toml", "--export", "out.csv", folder=tmp_path)
     again = attnrate("sweep", "spec.toml", folder=tmp_path)
-    after = attnrate("sweep", "spec.toml", "--status", folder=tmp_path)
-    assert before.returncode != 0
-    assert "Run the sweep first" in before.stderr
+    after = attnrate("sweep", "spec.toml", "--status", "--json", folder=tmp_path)
+    assert (before.returncode, before.stdout) == (0, "0 of 3 trials finished, 3 waiting\n")
+    assert "nothing is finished yet, early.csv was not written" in before.stderr
+    assert names == ["spec.toml"]
     assert (first.returncode, again.returncode, after.returncode) == (0, 0, 0)
     assert "3 of 3 trials finished, 3 of them now" in first.stdout
     assert "3 of 3 trials finished, 0 of them now" in again.stdout
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 4
+    counts = {"total": 3, "finished": 3, "failed": 0, "running": 0, "waiting": 0}
+    assert json.loads(after.stdout) == counts
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert {"error", "git_commit", "git_changed", "torch", "recipe.starts"} <= {*table}
+
+
+def test_a_sweep_whose_trials_fail_exits_with_1_and_says_why_as_json(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(
+        '[target]\nkind = "linear"\nkernel = "exponential"\nlength = 6\n'
+        '[model]\nkind = "linear_rnn"\nhidden = 4\n[recipe]\nname = "warm"\nsteps = 2\n'
+    )
+    words = ("sweep", "spec.toml", "--export", "out.csv", "--json")
+    done = attnrate(*words, folder=tmp_path)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (answer["total"], answer["finished"], answer["ran"]) == (1, 0, 0)
+    assert "a warm start needs a Transformer" in answer["failures"][0]["error"]
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_bracket_of_a_transformer_has_all_three_parts() -> None:
+    spectral = ("target.kind=spectral", "target.alpha=1", "target.rank=2", "target.length=4")
+    model = ("model.kind=transformer", "model.m_h=2", "recipe.steps=20")
+    answer = json.loads(attnrate("bracket", *spectral, *model, "--json").stdout)
+    assert [*answer["parts"]] == ["compiled", "compiled, then trained", "trained"]
+    assert answer["upper"] == answer["parts"][answer["upper_from"]] == min(answer["parts"].values())
+    assert (answer["lower"], answer["left_out"]) == (0, {})
+    assert {"torch", "git_commit"} <= {*answer["provenance"]}
+
+
+def test_bracket_says_the_floor_of_a_recurrent_model() -> None:
+    permuted = ("target.permute={swap_ends=2}", "model.kind=linear_rnn", "recipe.steps=20")
+    done = attnrate("bracket", *FIT[:3], *permuted)
+    assert done.returncode == 0
+    floor = linear_target("exponential", 6).permuted(swap_ends(6, 2)).floor("time-invariant")
+    assert done.stdout.startswith(f"{floor:.3e} (best causal convolution with a bias) <= best <= ")
+
+
+@pytest.mark.parametrize("command", ["fit", "bracket"])
+def test_work_that_diverges_exits_with_1(command: str) -> None:
+    wild = ("recipe.lr=1e30", "recipe.clip=1e30", "recipe.optimizer=adam", "recipe.check_every=5")
+    done = attnrate(command, *FIT[:3], "recipe.steps=50", *wild, "model.kind=linear_rnn")
+    assert done.returncode == 1
+    assert "diverged" in done.stderr
+    assert "Traceback" not in done.stderr

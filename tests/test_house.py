@@ -12,7 +12,10 @@ import pytest
 import attnrate
 
 ROOT = Path(__file__).resolve().parents[1]
-MADE = {".venv", ".git", "site", "dist", "build", "__pycache__", ".hypothesis"}
+MADE = {".venv", ".git", "site", "dist", "build", "__pycache__", ".hypothesis"} | {
+    "reproduction-quick",
+    "reproduction-paper",
+}
 
 
 def shared_files() -> list[Path]:
@@ -66,7 +69,7 @@ def test_the_version_is_the_same_wherever_it_is_written() -> None:
 def test_the_readme_has_its_two_commands_and_every_command_it_names_exists() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     named = {*re.findall(r"(?:^|`)make ([a-z]+)\b", readme, re.MULTILINE)}
-    assert {"demo", "test"} <= named
+    assert {"reproduce", "test"} <= named
     assert named <= make_targets()
 
 

@@ -33,6 +33,7 @@ _HOME = {
     "nearest_point": "targets",
     "pod": "theory.pod",
     "represent": "theory.represent",
+    "reproduce": "report.reproduce",
     "rnn_complexity": "theory.recurrent",
     "selection": "targets",
     "spectral_coupling": "targets",

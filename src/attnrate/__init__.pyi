@@ -9,6 +9,7 @@ from attnrate.fitting.fit import fit as fit
 from attnrate.fitting.sweep import sweep as sweep
 from attnrate.models import LinearRNN as LinearRNN
 from attnrate.models import Transformer as Transformer
+from attnrate.report.reproduce import reproduce as reproduce
 from attnrate.targets import AttentionTarget as AttentionTarget
 from attnrate.targets import PositionedInputs as PositionedInputs
 from attnrate.targets import UniformInputs as UniformInputs

@@ -1,13 +1,29 @@
 """Brackets: the lower bound is exact, the upper the least that was found, and both say why."""
 
-import pytest
+import math
 
-from attnrate.errors import InputError
+import pytest
+import torch
+from torch import nn
+
+from attnrate.errors import AttnrateError, InputError
 from attnrate.fitting.bracket import bracket, floor_of
+from attnrate.fitting.fit import fit
+from attnrate.fitting.train import Look
 from attnrate.models import GRU, LinearRNN, Transformer
-from attnrate.targets import linear_target, spectral_target, swap_ends
+from attnrate.targets import (
+    PositionedInputs,
+    error_of,
+    linear_target,
+    nearest_point,
+    spectral_target,
+    swap_ends,
+)
+from attnrate.theory.compile import compile_target
 
 PERMUTED = linear_target("exponential", 8).permuted(swap_ends(8, 2))
+SPECTRAL = spectral_target(1.0, 3, length=8)
+ALL = {"compiled", "compiled, then trained", "trained"}
 
 
 def test_a_recurrent_model_on_a_permuted_target_is_held_by_its_floor() -> None:
@@ -24,21 +40,148 @@ def test_floors_follow_from_the_kind_of_model() -> None:
     assert floor_of(PERMUTED, LinearRNN(1, 1, 4, "tanh"))[0] == PERMUTED.floor("causal")
     assert floor_of(PERMUTED, Transformer(1, 1, causal=True))[0] == PERMUTED.floor("causal")
     assert floor_of(PERMUTED, Transformer(1, 1)) == (0.0, "no floor is known")
+    without = LinearRNN(1, 1, 4, bias=False)
+    floor = PERMUTED.floor("time-invariant", bias=False)
+    assert floor_of(PERMUTED, without) == (floor, "best causal convolution without a bias")
+    assert floor > PERMUTED.floor("time-invariant")
+
+
+def test_where_inputs_are_not_alike_no_floor_is_known_and_that_is_said() -> None:
+    target = linear_target("exponential", 4, PositionedInputs.shifted(4))
+    found = bracket(target, lambda: GRU(1, 1, hidden=2), steps=2)
+    assert (found.lower, found.from_.lower) == (0.0, "no floor is known")
 
 
 def test_a_head_of_full_rank_is_best_compiled_and_a_small_one_best_trained() -> None:
-    target = spectral_target(1.0, 3, length=8)
-    full = bracket(target, m_h=3, m_ff=512, steps=60)
+    full = bracket(SPECTRAL, m_h=3, m_ff=512, steps=60)
     assert full.from_.upper.startswith("compiled")
-    assert set(full.parts) == {"compiled", "compiled, then trained", "trained"}
+    assert set(full.parts) == ALL
     assert full.upper == min(full.parts.values())
     assert full.lower == 0.0
     assert full.from_.lower == "no floor is known"
+    assert full.left_out == {}
+
+
+def test_every_part_is_what_its_name_says() -> None:
+    def make() -> Transformer:
+        return Transformer(1, 1, n=16, m_h=2, m_v=4, width=64, depth=2)
+
+    seen: list[tuple[str, Look]] = []
+    found = bracket(SPECTRAL, make, steps=40, check_every=20, watch=lambda *told: seen.append(told))
+    compiled = compile_target(SPECTRAL, 2, 64)
+    warm = fit(SPECTRAL, compiled, lr=1e-3, steps=40, check_every=20)
+    trained = fit(SPECTRAL, make, steps=40, check_every=20)
+    assert found.parts == {
+        "compiled": error_of(compiled, SPECTRAL, 8192, 2**42).value,
+        "compiled, then trained": warm.error,
+        "trained": trained.error,
+    }
+    assert [(part, look.error) for part, look in seen] == [
+        *(("compiled, then trained", look.error) for look in warm.curve),
+        *(("trained", look.error) for look in trained.curve),
+    ]
+    assert {network[0].out_features for network in (compiled.f_hat, compiled.F_hat)} == {64}
+    assert (compiled.n, compiled.m_v) == (2 * 2 + 1, 1)
+
+
+def test_the_recipe_warm_does_not_turn_the_trained_part_into_a_compiled_one() -> None:
+    found = bracket(SPECTRAL, m_h=2, recipe="warm", steps=20)
+    trained = fit(SPECTRAL, lambda: Transformer(1, 1, m_h=2), lr=1e-3, steps=20)
+    assert found.parts["trained"] == trained.error
+
+
+def embedded(small: Transformer, large: Transformer) -> Transformer:
+    """The large one with weights that make it the small one."""
+    with torch.no_grad():
+        for parameter in large.parameters():
+            parameter.zero_()
+        for name in ("W_Q", "W_K", "W_V"):
+            weight = getattr(small, name).weight
+            getattr(large, name).weight[: weight.shape[0], : weight.shape[1]] = weight
+        for one, two in ((small.f_hat, large.f_hat), (small.F_hat, large.F_hat)):
+            first, _, last = one
+            layers = [layer for layer in two if isinstance(layer, nn.Linear)]
+            layers[0].weight[: first.out_features, : first.in_features] = first.weight
+            layers[0].bias[: first.out_features] = first.bias
+            for between in layers[1:-1]:  # hidden units are not negative, relu leaves them alone
+                between.weight.copy_(torch.eye(between.out_features))
+            layers[-1].weight[: last.out_features, : last.in_features] = last.weight
+            layers[-1].bias[: last.out_features] = last.bias
+    return large
+
+
+def test_a_model_that_is_large_enough_can_be_the_compiled_one() -> None:
+    compiled = compile_target(SPECTRAL, 3, 20)
+    model = Transformer(1, 1, n=7, m_h=3, m_v=2, width=20, depth=3).double()
+    x = SPECTRAL.sample(16, seed=3)
+    torch.testing.assert_close(embedded(compiled, model)(x), compiled(x))
+    assert set(bracket(SPECTRAL, model, steps=1).parts) == ALL
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (Transformer(1, 1, m_h=2, causal=True), "plain form"),
+        (Transformer(1, 1, m_h=2, heads=2), "plain form"),
+        (Transformer(1, 1, m_h=2, layers=2), "plain form"),
+        (Transformer(1, 1, m_h=2, scale=True), "plain form"),
+        (Transformer(1, 1, m_h=2, layer_norm=True), "plain form"),
+        (Transformer(1, 1, m_h=2, position="learned", length=8), "plain form"),
+        (Transformer(1, 1, m_h=2, f_hat=nn.Linear(1, 32)), "plain form"),
+        (Transformer(1, 1, n=6, m_h=3), "n = 7, it has 6"),
+    ],
+)
+def test_a_model_that_cannot_be_the_compiled_one_is_only_trained(
+    model: Transformer, why: str
+) -> None:
+    found = bracket(SPECTRAL, model, steps=2)
+    assert set(found.parts) == {"trained"}
+    assert why in found.left_out["compiled"]
+    assert why in str(found)
+
+
+def test_a_target_that_cannot_be_compiled_is_only_trained_and_says_why() -> None:
+    target = nearest_point(4)
+    found = bracket(target, lambda: Transformer(target.d, target.out, m_h=2), steps=2)
+    assert set(found.parts) == {"trained"}
+    assert set(found.left_out) <= {"compiled"}
+
+
+class Lost(LinearRNN):
+    """Diverges at once, whatever the step size."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) * math.nan
+
+
+def test_a_diverged_fit_is_never_a_bound() -> None:
+    made: list[int] = []
+
+    def first_is_lost() -> LinearRNN:
+        made.append(1)  # one look at the kind of model comes before the first fit
+        return (Lost if len(made) <= 2 else LinearRNN)(1, 1, hidden=2)
+
+    found = bracket(PERMUTED, first_is_lost, steps=5, seeds=[0, 1])
+    assert math.isfinite(found.upper)
+    with pytest.raises(AttnrateError, match="every fit diverged"):
+        bracket(PERMUTED, lambda: Lost(1, 1, hidden=2), steps=5)
 
 
 @pytest.mark.parametrize(
     "request_",
-    [{}, {"model": lambda: GRU(1, 1), "m_h": 2}, {"m_h": 2}, {"m_h": 0}],
+    [
+        {},
+        {"model": lambda: GRU(1, 1), "m_h": 2},
+        {"m_h": 2},
+        {"m_h": 0},
+        {"model": lambda: 3},
+        *({"model": lambda: GRU(1, 1), "seeds": seeds} for seeds in ((), 0, "01", [-1], [0.5])),
+        {"model": lambda: GRU(1, 1), "seeds": [2**63]},
+        {"model": lambda: GRU(1, 1), "m_ff": 0},
+        {"model": lambda: GRU(1, 1), "threads": 0},
+        {"model": lambda: GRU(1, 1), "recipe": "weak"},
+        {"model": lambda: GRU(1, 1), "stepz": 3},
+    ],
 )
 def test_wrong_requests_are_refused(request_: dict[str, object]) -> None:
     with pytest.raises(InputError):

@@ -1,14 +1,18 @@
 """One model on one target: it learns, it repeats itself, it stops for the reason it gives."""
 
 import math
+from collections.abc import Iterable
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attnrate.errors import InputError
-from attnrate.fitting.fit import Look, fit
+from attnrate.fitting.fit import fit
+from attnrate.fitting.train import Look, Plateau
 from attnrate.models import LinearRNN, Transformer
-from attnrate.targets import linear_target, spectral_target, swap_ends
+from attnrate.targets import error_of, linear_target, spectral_target, swap_ends
 from attnrate.theory.compile import compile_target
 
 EXPONENTIAL = linear_target("exponential", 8)
@@ -73,6 +77,35 @@ def test_a_plateau_ends_the_fit() -> None:
     assert result.steps < 5000
 
 
+def looks_until_plateau(errors: Iterable[float], gain: float, patience: int) -> int | None:
+    plateau = Plateau(gain, patience)
+    return next((n for n, error in enumerate(errors, start=1) if plateau.sees(error)), None)
+
+
+def test_a_flat_error_is_a_plateau_after_patience_looks_and_a_slow_fall_is_none() -> None:
+    assert looks_until_plateau([1.0] * 99, 0.1, 4) == 1 + 4
+    assert looks_until_plateau([0.0] * 99, 0.1, 4) == 1 + 4
+    # 0.97^4 < 0.9: by less than the gain a look, by more within the patience
+    assert looks_until_plateau([0.97**n for n in range(99)], 0.1, 4) is None
+    # 0.98^4 > 0.9
+    assert looks_until_plateau([0.98**n for n in range(99)], 0.1, 4) == 1 + 4
+    assert looks_until_plateau([1.0, 2.0, 3.0, 0.5, 0.5, 0.5, 0.5], 0.1, 3) == 7
+
+
+@given(st.lists(st.floats(0, 1e3), max_size=30), st.floats(0.01, 0.5), st.integers(1, 6))
+def test_there_is_no_plateau_while_errors_fall_by_the_gain_within_every_patience(
+    errors: list[float], gain: float, patience: int
+) -> None:
+    at = looks_until_plateau(errors, gain, patience)
+    seen = errors if at is None else errors[:at]
+    if at is not None:
+        assert at >= patience
+        best_before = min(errors[: at - patience], default=math.inf)
+        assert all(e >= best_before * (1 - gain) for e in errors[at - patience : at])
+    for n in range(1, len(seen)):
+        assert looks_until_plateau(errors[:n], gain, patience) is None
+
+
 def test_a_run_that_diverges_is_tried_with_smaller_steps_and_then_said_to_have_diverged() -> None:
     wild = {"steps": 100, "check_every": 5, "warmup": 0, "clip": 1e9, "decay": "none"}
     lost = fit(EXPONENTIAL, small, "paper", lr=1e4, **wild)
@@ -80,6 +113,85 @@ def test_a_run_that_diverges_is_tried_with_smaller_steps_and_then_said_to_have_d
     assert math.isnan(lost.error)
     assert lost.learning_rate == pytest.approx(1e4 / 9)
     assert fit(EXPONENTIAL, small, "paper", lr=0.01, **wild).learning_rate == 0.01
+
+
+def test_an_infinite_error_at_the_first_look_has_diverged() -> None:
+    class Wild(LinearRNN):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * (1.0 if self.training else math.inf)
+
+    assert fit(EXPONENTIAL, lambda: Wild(1, 1, hidden=2), steps=20, check_every=5).diverged
+
+
+def test_gradients_that_are_not_finite_are_a_divergence_of_soap_too() -> None:
+    """Its eigendecomposition fails long before the first look."""
+
+    class Broken(LinearRNN):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * (math.nan if self.training else 1.0)
+
+    assert fit(EXPONENTIAL, lambda: Broken(1, 1, hidden=2), "strong", steps=60).diverged
+
+
+def test_lost_attempts_are_counted() -> None:
+    wild = {"steps": 100, "check_every": 5, "clip": 1e9, "decay": "none", "lr": 1e4}
+    once = fit(EXPONENTIAL, small, "paper", retries=0, **wild)
+    thrice = fit(EXPONENTIAL, small, "paper", retries=2, **wild)
+    assert once.diverged
+    assert thrice.steps > once.steps
+    assert thrice.seconds > 0
+
+
+def test_starts_are_fits_with_other_seeds_and_the_best_of_them_is_returned() -> None:
+    seeds = [5 + (k << 32) for k in range(3)]
+    alone = [fit(EXPONENTIAL, small, seed=seed, steps=60, check_every=20) for seed in seeds]
+    seen: list[Look] = []
+    best = fit(EXPONENTIAL, small, seed=5, steps=60, check_every=20, starts=3, watch=seen.append)
+    watched = [one.starts[0] for one in alone]
+    assert best.starts == tuple(watched)
+    assert watched == [min(look.error for look in one.curve) for one in alone]
+    winner = watched.index(min(watched))
+    assert best.error == alone[winner].error
+    assert [look.error for look in best.curve] == [look.error for look in alone[winner].curve]
+    assert {look.start for look in best.curve} == {winner}
+    assert [look.start for look in seen] == [0] * 3 + [1] * 3 + [2] * 3
+    assert best.seed == 5
+    assert best.steps == 180
+    assert best.seconds > max(look.seconds for look in seen)
+    assert "best of 3 starts" in str(best)
+
+
+def test_a_start_that_diverges_never_wins() -> None:
+    made: list[int] = []
+
+    def some_lost() -> LinearRNN:
+        model = small()
+        made.append(len(made))
+        if made[-1] != 1:
+            torch.nn.init.constant_(model.W, math.nan)
+        return model
+
+    found = fit(EXPONENTIAL, some_lost, steps=20, check_every=10, starts=3)
+    assert [math.isnan(error) for error in found.starts] == [True, False, True]
+    assert not found.diverged
+    assert math.isfinite(found.error)
+    assert found.summary["starts"] == [None, found.starts[1], None]
+    made.clear()
+    made.extend([0, 1])
+    assert fit(EXPONENTIAL, some_lost, steps=20, check_every=10, starts=2).diverged
+
+
+def test_a_fit_is_never_worse_than_its_beginning() -> None:
+    target = spectral_target(1.0, 2, length=4)
+    compiled = compile_target(target, 2, 128)
+    found = fit(target, compiled, lr=0.3, steps=20, check_every=10)
+    assert found.error <= 1.1 * error_of(compiled, target).value
+
+
+def test_a_model_that_a_function_hands_out_is_left_as_it_is() -> None:
+    model = small().double()
+    fit(EXPONENTIAL, lambda: model, steps=1)
+    assert {p.dtype for p in model.parameters()} == {torch.float64}
 
 
 def test_a_warm_start_begins_at_the_compiled_transformer() -> None:
@@ -97,6 +209,13 @@ def test_a_transformer_learns_far_more_than_the_mean_of_its_target() -> None:
     assert fit(target, lambda: Transformer(1, 1, m_h=2), steps=600).error < spread / 20
 
 
+@pytest.mark.parametrize("beyond", [{"causal": True}, {"heads": 2}, {"scale": True}])
+def test_a_warm_start_of_another_form_than_eq_5_is_refused(beyond: dict[str, object]) -> None:
+    target = spectral_target(1.0, 2, length=4)
+    with pytest.raises(InputError, match=r"form of Eq\. 5"):
+        fit(target, lambda: Transformer(1, 1, m_h=2, **beyond), "warm", steps=1)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -107,6 +226,13 @@ def test_a_transformer_learns_far_more_than_the_mean_of_its_target() -> None:
         ({"recipe": "warm"}, "warm start"),
         ({"model": lambda: 3}, "model"),
         ({"device": "abacus"}, "device"),
+        ({"device": "xpu:7"}, "device"),
+        ({"seed": 2**62}, "seed"),
+        ({"starts": 0}, "starts"),
+        ({"starts": 101}, "starts"),
+        ({"model": LinearRNN(1, 1, hidden=2), "starts": 2}, "function that makes the model"),
+        ({"model": lambda: LinearRNN(1, 2, hidden=2)}, "shape of the target"),
+        ({"model": lambda: LinearRNN(1, 1, hidden=2).requires_grad_(False)}, "nothing to train"),
     ],
 )
 def test_wrong_requests_are_refused_before_training(changes: dict[str, object], said: str) -> None:

@@ -29,6 +29,12 @@ def test_batches_grow_in_the_second_half() -> None:
     assert [recipe.batch_at(step) for step in range(10)] == [4] * 5 + [16] * 5
 
 
+@pytest.mark.parametrize("steps", [1, 2, 7, 10])
+def test_the_sequences_of_a_fit_are_those_of_its_batches(steps: int) -> None:
+    recipe = Recipe("mine", steps=steps, first_batch=4, batch=16, starts=3)
+    assert recipe.sequences == 3 * sum(recipe.batch_at(step) for step in range(steps))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -42,6 +48,8 @@ def test_batches_grow_in_the_second_half() -> None:
         ("batch", -1),
         ("clip", 0.0),
         ("retries", -1),
+        ("starts", 0),
+        ("starts", 101),
         ("lrr", 0.1),
     ],
 )

@@ -2,6 +2,7 @@
 
 import math
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 import sweep_standin
 from hypothesis import given
 from hypothesis import strategies as st
-from sweep_standin import TINY, grid, times, value
+from sweep_standin import TINY, entries, grid, times, value
 
-from attnrate.errors import InputError, WorkerError
+from attnrate.errors import InputError, StoreError, WorkerError
 from attnrate.fitting.progress import PlainLines, Progress, make_progress, said_range, time_left
 from attnrate.fitting.spec import load_spec
 from attnrate.fitting.sweep import run_from_cli, sweep, sweep_status
+from attnrate.fitting.trial import Sized
 
 
 @pytest.fixture
@@ -136,6 +138,22 @@ def test_the_status_of_a_sweep(store: Path, log: Path) -> None:
     assert str(status) == "4 of 12 trials finished, 8 waiting"
 
 
+@pytest.mark.parametrize("made", [False, True])
+def test_before_the_first_run_every_trial_waits(made: bool, store: Path) -> None:
+    """Also when a sweep was killed after it had made the file and before it filled it."""
+    if made:
+        store.touch()
+    before = {path: path.stat().st_size for path in store.parent.iterdir()}
+    status = sweep_status(grid(12, 0.0), store, function=TINY)
+    assert str(status) == "0 of 12 trials finished, 12 waiting"
+    assert {path: path.stat().st_size for path in store.parent.iterdir()} == before
+
+
+def test_a_status_in_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="folder does not exist"):
+        sweep_status(grid(2), tmp_path / "none" / "s.sqlite", function=TINY)
+
+
 def test_the_command_refuses_an_export_before_it_runs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="kind of file"):
         run_from_cli(tmp_path / "none.toml", export="t.xlsx")
@@ -147,7 +165,7 @@ def test_the_command_refuses_an_export_before_it_runs(tmp_path: Path) -> None:
 def test_equal_durations_give_an_estimate_without_spread(
     seconds: float, known: int, remaining: int, workers: int
 ) -> None:
-    left = time_left([seconds] * known, remaining, workers)
+    left = time_left([seconds] * known, [1.0] * known, [1.0] * remaining, workers)
     assert left is not None
     assert left[0] == pytest.approx(left[1])
     # Between all running trials about to end and none begun.
@@ -159,15 +177,90 @@ def test_equal_durations_give_an_estimate_without_spread(
 def test_more_trials_take_longer_and_the_range_holds_the_mean(
     durations: list[float], remaining: int
 ) -> None:
-    left, more = time_left(durations, remaining, 4), time_left(durations, remaining + 4, 4)
+    alike = [1.0] * len(durations)
+    left = time_left(durations, alike, [1.0] * remaining, 4)
+    more = time_left(durations, alike, [1.0] * (remaining + 4), 4)
     assert left is not None
     assert more is not None
     assert 0 <= left[0] <= left[1] < more[1]
 
 
+def test_trials_that_cost_their_size_have_an_exact_estimate() -> None:
+    sizes = [8.0, 5.0, 4.0]
+    durations = [3.0 * size for size in sizes]
+    # One worker: half of 4, then 2 and 1.
+    assert time_left(durations, sizes, [4.0, 2.0, 1.0], 1) == pytest.approx((15.0, 15.0))
+    # Two: (4 + 2) / 2 + 1 + 1 units of work between them.
+    assert time_left(durations, sizes, [4.0, 2.0, 1.0, 1.0], 2) == pytest.approx((7.5, 7.5))
+    # The large one alone takes longer than all the others, however many workers there are.
+    assert time_left(durations, sizes, [4.0, 0.5, 0.5], 3) == pytest.approx((6.0, 6.0))
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 100), st.floats(0.5, 2)), min_size=3, max_size=20),
+    st.lists(st.floats(0.1, 100), min_size=1, max_size=20),
+    st.integers(1, 8),
+    st.floats(0.01, 100),
+)
+def test_the_unit_of_size_is_of_no_account(
+    finished: list[tuple[float, float]], left: list[float], workers: int, unit: float
+) -> None:
+    durations = [size * luck for size, luck in finished]
+    sizes = [size for size, _ in finished]
+    one = time_left(durations, sizes, left, workers)
+    other = time_left(durations, [unit * s for s in sizes], [unit * s for s in left], workers)
+    assert other == pytest.approx(one, rel=1e-6, abs=1e-9)
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=3, max_size=20), st.integers(1, 99))
+def test_equal_and_unknown_sizes_give_the_rule_for_trials_that_are_alike(
+    durations: list[float], remaining: int
+) -> None:
+    """m R' ± 1.64 s √(R' + R'²/k) for each of 4 workers, R' = trials left, those running half."""
+    k, work = len(durations), max(remaining - min(4, remaining) / 2, 2.0)
+    mean, spread = statistics.fmean(durations), statistics.stdev(durations)
+    deviation = 1.64 * spread * math.sqrt(work + work**2 / k)
+    expected = max(0.0, mean * work - deviation) / 4, (mean * work + deviation) / 4
+    for size in (0.0, 7.0):
+        found = time_left(durations, [size] * k, [size] * remaining, 4)
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert time_left(durations, [float(n) for n in range(k)], [3.0] * remaining, 4) == time_left(
+        durations, [1.0] * k, [1.0] * remaining, 4
+    )
+
+
+def test_scatter_about_the_size_widens_the_range() -> None:
+    sizes, left = [1.0, 2.0, 4.0, 8.0], [2.0] * 10
+    even = time_left([1.0, 2.0, 4.0, 8.0], sizes, left, 2)
+    uneven = time_left([2.0, 1.0, 6.0, 6.0], sizes, left, 2)
+    assert even is not None
+    assert uneven is not None
+    assert even[0] == pytest.approx(even[1])
+    assert uneven[0] < even[0]
+    assert even[1] < uneven[1]
+
+
+def test_sized_trials_run_the_largest_first_and_come_back_in_their_own_order(
+    store: Path, log: Path
+) -> None:
+    trials = load_spec(grid(6, 0.0)).trials
+    sizes = [3, 1, 4, 1.5, 9, 2.5]
+    sized = [Sized(trial, size) for trial, size in zip(trials, sizes, strict=True)]
+    result = sweep(sized, store=store, workers=1, function=TINY)
+    assert [row.key for row in result.finished] == [trial.key for trial in trials]
+    begun = [key for what, key, _ in entries(log) if what == "begin"]
+    assert begun == [trials[place].key for place in (4, 2, 0, 5, 3, 1)]
+
+
+@pytest.mark.parametrize(("trial", "size"), [(3, 1), (None, -1), (None, math.inf), (None, "2")])
+def test_a_wrong_size_is_refused(trial: object, size: object) -> None:
+    with pytest.raises(InputError):
+        Sized(load_spec(grid(2)).trials[0] if trial is None else trial, size)
+
+
 def test_an_estimate_is_said_as_people_say_it() -> None:
-    assert time_left([1.0, 2.0], 5, 1) is None
-    assert time_left([], 0, 1) == (0, 0)
+    assert time_left([1.0, 2.0], [1.0, 1.0], [1.0] * 5, 1) is None
+    assert time_left([], [], [], 1) == (0, 0)
     assert said_range(None) == "time left not known yet"
     assert said_range((182.0, 299.0)) == "about 3-5 min left"
     assert said_range((5.2, 5.4)) == "about 5 s left"
@@ -179,10 +272,11 @@ def test_lines_say_how_far_the_sweep_is(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     with path.open("w", encoding="utf-8") as stream:
         progress = PlainLines(stream)
-        progress.begin(10, 2, 3)
-        for _ in range(4):
-            progress.finish(0.5, failed=False)
-        progress.finish(0.5, failed=True)
+        progress.begin(10, [1.0] * 8, 3)
+        for _ in range(3):
+            progress.finish(1.0, 0.5, failed=False)
+        progress.finish(1.0, None, failed=False)
+        progress.finish(1.0, 0.5, failed=True)
         progress.end()
     first, last = path.read_text(encoding="utf-8").splitlines()
     assert first.startswith("sweep: 2/10 trials · 2 from before · 3 running · 0 s")
@@ -190,8 +284,8 @@ def test_lines_say_how_far_the_sweep_is(tmp_path: Path) -> None:
 
 
 def show(progress: Progress) -> None:
-    progress.begin(2, 0, 1)
-    progress.finish(0.1, failed=False)
+    progress.begin(2, [1.0, 2.0], 1)
+    progress.finish(1.0, 0.1, failed=False)
     progress.end()
 
 
@@ -203,7 +297,11 @@ def test_a_terminal_has_a_live_line() -> None:
         os.fdopen(theirs, "w", encoding="utf-8") as terminal,
     ):
         show(make_progress(None, terminal))
-        assert "1/2 trials" in screen.read(65536).decode()
+        print("the end", file=terminal, flush=True)
+        seen = b""
+        while b"the end" not in seen:  # a read gives what there is, which may be a part
+            seen += screen.read(65536)
+    assert "1/2 trials" in seen.decode()
 
 
 def test_a_pipe_has_lines_only_when_asked(tmp_path: Path) -> None:

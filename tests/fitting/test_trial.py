@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from attnrate.errors import InputError
-from attnrate.fitting.build import complete
+from attnrate.fitting.build import build, build_model, build_target, complete
+from attnrate.fitting.fit import initial
+from attnrate.fitting.provenance import provenance
 from attnrate.fitting.spec import load_spec
 from attnrate.fitting.sweep import run_from_cli, sweep
 from attnrate.fitting.trial import Trial, run_trial
@@ -29,6 +31,10 @@ class Recipe:
     steps: int = 10
     betas: tuple[float, float] = (0.9, 0.99)
 
+    @property
+    def sequences(self) -> int:
+        return 100 * self.steps
+
 
 @pytest.fixture
 def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,8 +48,8 @@ def fits(monkeypatch: pytest.MonkeyPatch, recipes: None) -> list[dict[str, Any]]
     """What `fit` was called with, in place of fitting; seed 13 diverges."""
     calls: list[dict[str, Any]] = []
 
-    def fit(target: object, model: torch.nn.Module, **given: Any) -> SimpleNamespace:
-        calls.append({"target": target, "weights": model.state_dict(), **given})
+    def fit(target: object, model: Any, **given: Any) -> SimpleNamespace:
+        calls.append({"target": target, **given})
         diverged = given["seed"] == 13
         error = math.nan if diverged else 0.25
         return SimpleNamespace(
@@ -53,6 +59,7 @@ def fits(monkeypatch: pytest.MonkeyPatch, recipes: None) -> list[dict[str, Any]]
             steps=10,
             stopped="plateau",
             diverged=diverged,
+            model=model(),
         )
 
     monkeypatch.setitem(sys.modules, "attnrate.fitting.fit", SimpleNamespace(fit=fit))
@@ -68,10 +75,24 @@ def test_a_complete_trial_has_every_setting_and_is_its_own_completion(recipes: N
     assert again.trial.settings == one.trial.settings
 
 
-def test_the_size_is_that_of_the_model_on_its_target(recipes: None) -> None:
-    long = {**SPECTRAL, "length": 8}
-    sizes = [one.size for one in complete([Trial(SPECTRAL, SMALL), Trial(long, SMALL)])]
-    assert sizes == [4 * SMALL_PARAMETERS, 8 * SMALL_PARAMETERS]
+def test_the_size_is_parameters_times_tokens() -> None:
+    long, recipe = {**SPECTRAL, "length": 8}, {"steps": 10, "first_batch": 4, "batch": 16}
+    trials = [
+        Trial(SPECTRAL, SMALL, recipe),
+        Trial(long, SMALL, recipe),
+        Trial(SPECTRAL, SMALL, {**recipe, "starts": 3}),
+        Trial(SPECTRAL, SMALL, {**recipe, "steps": 20}),
+    ]
+    one = SMALL_PARAMETERS * 4 * (5 * 4 + 5 * 16)
+    assert [sized.size for sized in complete(trials)] == [one, 2 * one, 3 * one, 2 * one]
+
+
+def test_a_seed_that_leaves_no_room_for_the_seeds_of_inputs_is_refused_before_anything_runs(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(InputError, match="seed"):
+        sweep([Trial(SPECTRAL, SMALL, {}, 2**63 - 1)], store=tmp_path / "s.sqlite")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_completing_leaves_the_global_random_numbers_alone(recipes: None) -> None:
@@ -111,7 +132,7 @@ def test_a_result_is_plain_and_carries_versions_and_size(fits: list[dict[str, An
     assert json.loads(json.dumps(result)) == result
     assert (result["error"], result["steps"], result["stopped"]) == (0.25, 10, "plateau")
     assert result["parameters"] == SMALL_PARAMETERS
-    assert {"attnrate", "torch", "python"} <= {*result}
+    assert provenance().items() <= result.items()
     (call,) = fits
     assert (call["seed"], call["threads"], call["recipe"]) == (2, 1, Recipe("strong", 3))
 
@@ -121,17 +142,34 @@ def test_a_diverged_fit_has_no_error(fits: list[dict[str, Any]]) -> None:
     assert (result["error"], result["standard_error"], result["diverged"]) == (None, None, True)
 
 
-def test_the_seed_decides_the_first_weights_and_nothing_else_does(
-    fits: list[dict[str, Any]],
-) -> None:
-    for seed in (1, 2, 1):
-        torch.rand(1)
-        before = torch.random.get_rng_state()
-        run_trial(Trial(SPECTRAL, SMALL, {}, seed))
-        assert (torch.random.get_rng_state() == before).all()
-    one, two, again = (call["weights"]["W_Q.weight"] for call in fits)
-    assert (one == again).all()
-    assert not (one == two).all()
+@pytest.mark.parametrize("kind", ["transformer", "linear_rnn", "gru"])
+def test_the_first_weights_are_those_that_torch_draws_with_the_trials_seed(kind: str) -> None:
+    trial = Trial(SPECTRAL, {"kind": kind}, {}, 7)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        expected = build_model(trial.model, build_target(trial.target)).state_dict()
+    before = torch.random.get_rng_state()
+    _, make_model, _ = build(trial)
+    found = initial(make_model, trial.seed).state_dict()
+    assert (torch.random.get_rng_state() == before).all()
+    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+    other = initial(make_model, 8).state_dict()
+    assert not all(torch.equal(other[name], weight) for name, weight in expected.items())
+
+
+def test_a_warm_trial_has_the_parameters_of_the_compiled_model_that_was_trained() -> None:
+    result = run_trial(Trial(SPECTRAL, SMALL, {"name": "warm", "steps": 1}))
+    n, units = 2 * 1 + 1, 128
+    f_hat, F_hat = 2 * units + n * (units + 1), 2 * units + (units + 1)
+    assert result["parameters"] == f_hat + F_hat + n * (1 + 1 + 1)
+
+
+def test_a_trial_with_starts_is_the_best_of_them() -> None:
+    recipe = {"name": "paper", "steps": 20}
+    whole = run_trial(Trial(SPECTRAL, SMALL, {**recipe, "starts": 2}, 1))
+    parts = [run_trial(Trial(SPECTRAL, SMALL, recipe, seed)) for seed in (1, 1 + 2**32)]
+    assert whole["error"] in {part["error"] for part in parts}
+    assert whole["steps"] == 40
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """From the plain settings of a trial to its target, model and recipe, and to complete settings."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, replace
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 
 from attnrate.errors import InputError, require_whole
+from attnrate.fitting.train import LARGEST_SEED
 from attnrate.fitting.trial import Sized, Trial, canonical, hint, plain
 from attnrate.targets import Target, move_to_end, swap_ends, uniform_kernel
 
@@ -22,6 +24,7 @@ _TARGETS = {
 }
 _MODELS = {
     "transformer": "Transformer",
+    "coupling": "CouplingTransformer",
     "linear_rnn": "LinearRNN",
     "gru": "GRU",
     "state_space": "StateSpace",
@@ -39,7 +42,7 @@ def complete(trials: Iterable[Trial]) -> list[Sized]:
 
     Spelled out, a key stands for what is computed and not for what a version's defaults happened
     to be. Building finds a wrong setting now instead of in the middle of a sweep. The size is the
-    number of parameters times the length: a rough order of the time that a step takes.
+    number of parameters times that of the tokens it is trained on: roughly what a fit costs.
     """
     targets: dict[str, Target] = {}
     sizes: dict[str, int] = {}
@@ -56,18 +59,18 @@ def complete(trials: Iterable[Trial]) -> list[Sized]:
             with torch.random.fork_rng(devices=[]):
                 model = build_model(model_settings, target)
             sizes[of_model] = sum(p.numel() for p in model.parameters())
-        whole = Trial(target_settings, model_settings, complete_recipe(trial.recipe), trial.seed)
-        completed.append(Sized(whole, sizes[of_model] * target.length))
+        seed = require_whole("seed", trial.seed, 0, LARGEST_SEED)
+        whole = Trial(target_settings, model_settings, complete_recipe(trial.recipe), seed)
+        tokens = target.length * build_recipe(trial.recipe).sequences
+        completed.append(Sized(whole, sizes[of_model] * tokens))
     return completed
 
 
-def build(trial: Trial) -> tuple[Target, torch.nn.Module, Any]:
-    """The target, the model with the first weights of the trial's seed, and the recipe."""
+def build(trial: Trial) -> tuple[Target, Callable[[], torch.nn.Module], Any]:
+    """The target, a function that makes the model, which `fit` calls under a seed, the recipe."""
     target = build_target(trial.target)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(trial.seed)
-        model = build_model(trial.model, target)
-    return target, model, build_recipe(trial.recipe)
+    make_model = functools.partial(build_model, complete_model(trial.model), target)
+    return target, make_model, build_recipe(trial.recipe)
 
 
 def build_target(settings: Mapping[str, Any]) -> Target:

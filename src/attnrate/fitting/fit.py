@@ -1,45 +1,36 @@
 """One model on one target: train by a recipe, measure the error on fresh inputs."""
 
 import copy
-import time
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
-from attnrate.fitting.recipe import Recipe, as_recipe, make_optimizer
+from attnrate.fitting.recipe import Recipe, as_recipe
+from attnrate.fitting.train import JUDGING, LARGEST_SEED, Look, Run, train
 from attnrate.models import Transformer
+from attnrate.models.positions import NoPosition
 from attnrate.targets import AttentionTarget, ErrorEstimate, Target, error_of
 from attnrate.theory.compile import compile_target
 
-Tensor = torch.Tensor
-#: Sequences for watching a fit, and for its final error
-_WATCHED, _JUDGED = 512, 8192
-#: Seeds of inputs are spread so that training, watching and judging never share any
-_TRAINING, _WATCHING, _JUDGING = 1 << 40, 1 << 41, 1 << 42
+#: Sequences for the final error
+_JUDGED = 8192
 #: Hidden units of the compiled networks that a warm start begins with
 _WARM_UNITS = 128
-#: A loss so many times the first one has diverged
-_EXPLODED = 1e4
-
-
-@dataclass(frozen=True)
-class Look:
-    """The error on the watched inputs at one moment of a fit."""
-
-    step: int
-    seconds: float
-    error: float
 
 
 @dataclass(frozen=True)
 class Fit:
     """A trained model and how it came about.
 
-    `error` is the mean squared error on fresh inputs, `seconds` the time of training without
-    looking, `stopped` why it ended: "steps", "plateau" or "diverged".
+    `error` is the mean squared error on fresh inputs, `stopped` why training ended: "steps",
+    "plateau" or "diverged". `starts` has the least watched error of every start, nan where it
+    diverged. `seconds` (training without looking) and `steps` are sums over all starts and all
+    attempts, also those that diverged; everything else is of the best start, the one returned.
     """
 
     error: float
@@ -50,6 +41,7 @@ class Fit:
     seed: int
     recipe: Recipe
     learning_rate: float
+    starts: tuple[float, ...]
     curve: tuple[Look, ...] = field(repr=False)
     model: nn.Module = field(repr=False)
 
@@ -59,12 +51,27 @@ class Fit:
         return self.stopped == "diverged"
 
     def seconds_to(self, error: float) -> float | None:
-        """The time until the watched error was first at or below `error`, or None."""
+        """The time in the best start until its watched error was first <= `error`, or None."""
         return next((look.seconds for look in self.curve if look.error <= error), None)
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The numbers in plain values, None for what is not a number."""
+        return {
+            "error": None if self.diverged else self.error,
+            "standard_error": None if self.diverged else self.standard_error,
+            "seconds": self.seconds,
+            "steps": self.steps,
+            "stopped": self.stopped,
+            "learning_rate": self.learning_rate,
+            "starts": [None if math.isnan(error) else error for error in self.starts],
+            "curve": [[look.step, look.seconds, look.error] for look in self.curve],
+        }
+
     def __str__(self) -> str:
+        best = f"best of {len(self.starts)} starts, " if len(self.starts) > 1 else ""
         return (
-            f"mse {self.error:.3e} ± {self.standard_error:.1e} by {self.recipe.name}, seed "
+            f"mse {self.error:.3e} ± {self.standard_error:.1e} by {self.recipe.name}, {best}seed "
             f"{self.seed}: {self.steps:,} steps, {self.seconds:.1f} s, stopped: {self.stopped}"
         )
 
@@ -82,65 +89,146 @@ def fit(
     """Train `model` on `target`; the model passed in is left as it is, a copy is trained.
 
     `model` may be a function that makes one: it is called under `seed`, so that weights and data
-    both follow from the seed. Settings of the recipe can be changed by name (steps=500). It trains
-    on a GPU where there is one, unless `device` says otherwise; the result is on the CPU, in
-    float32 as trained. `watch` is told of every look at the error.
+    both follow from the seed. Settings of the recipe can be changed by name (steps=500). With
+    starts=k the best of k such fits is returned, by the error that was watched; the i-th of them,
+    counted from 0, is the fit with the seed `seed + (i << 32)`.
+
+    It trains on a GPU where there is one, unless `device` says otherwise; the result is on the
+    CPU, in float32 as trained. `watch` is told of every look at the error.
     """
     chosen = as_recipe(recipe, **changes)
-    number = require_whole("seed", seed, 0)
+    number = require_whole("seed", seed, 0, LARGEST_SEED)
     workers = require_whole("threads", threads, 1)
-    start = _initial(model, number)
-    if chosen.start == "compiled":
-        start = _compiled(target, start)
-    start = start.float()
     place = _place(device)
+    if chosen.starts > 1 and isinstance(model, nn.Module):
+        raise InputError(
+            "starts from other weights need a function that makes the model",
+            type(model).__name__,
+            "Pass a function without arguments, as lambda: LinearRNN(1, 1); or starts=1.",
+        )
     before = torch.get_num_threads()
     torch.set_num_threads(workers)
+    errors, seconds, steps = [], 0.0, 0
+    best: _Start | None = None
     try:
-        for attempt in range(chosen.retries + 1):
-            scale = 3.0**-attempt
-            trained, run = _train(target, copy.deepcopy(start), chosen, number, place, scale, watch)
-            if run.stopped != "diverged":
-                break
-        found = (
-            ErrorEstimate(float("nan"), float("nan"))
-            if run.stopped == "diverged"
-            else error_of(trained, target, _JUDGED, _JUDGING + number, dtype=torch.float32)
-        )
+        for index in range(chosen.starts):
+            start = _started(target, model, chosen, number, index, place, watch)
+            errors.append(math.nan if start.run.diverged else start.run.lowest)
+            seconds, steps = seconds + start.run.seconds, steps + start.steps
+            if best is None or start.height < best.height:
+                best = start
+        assert best is not None
+        error = judged(best.run.model, target, best.seed)
     finally:
         torch.set_num_threads(before)
+    lost = best.run.diverged
     return Fit(
-        error=found.value,
-        standard_error=found.standard_error,
-        seconds=run.seconds,
-        steps=run.steps,
-        stopped=run.stopped,
+        error=math.nan if lost else error.value,
+        standard_error=math.nan if lost else error.standard_error,
+        seconds=seconds,
+        steps=steps,
+        stopped=best.run.stopped,
         seed=number,
         recipe=chosen,
-        learning_rate=chosen.lr * scale,
-        curve=tuple(run.curve),
-        model=trained,
+        learning_rate=chosen.lr * best.scale,
+        starts=tuple(errors),
+        curve=tuple(best.run.curve),
+        model=best.run.model,
     )
+
+
+def judged(
+    model: nn.Module, target: Target, seed: int, dtype: torch.dtype = torch.float32
+) -> ErrorEstimate:
+    """The error on the fresh inputs by which fits with this seed are judged."""
+    return error_of(model, target, _JUDGED, JUDGING + seed, dtype=dtype)
+
+
+def initial(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A copy of a model, or what a function makes with the random numbers of `seed`."""
+    if isinstance(model, nn.Module):
+        return copy.deepcopy(model)
+    if not callable(model):
+        raise InputError("model must be a torch module, or a function that makes one", model)
+    with torch.random.fork_rng(devices=[]):
+        # not torch.manual_seed, which would also change the caller's random numbers on a GPU
+        torch.default_generator.manual_seed(seed)
+        made = model()
+    if not isinstance(made, nn.Module):
+        raise InputError("model must be a torch module, or a function that makes one", made)
+    return copy.deepcopy(made)
+
+
+def is_plain(model: nn.Module) -> bool:
+    """Whether it is a Transformer of the form of Eq. 5: one head, one layer, nothing besides."""
+    return (
+        isinstance(model, Transformer)
+        and (model.heads, model.layers, model.rule.factor) == (1, 1, 1.0)
+        and not model.rule.causal
+        and isinstance(model.position, NoPosition)
+        and isinstance(model.norm, nn.Identity)
+    )
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A start after its last attempt: its seed and step size, and the steps of all attempts."""
+
+    seed: int
+    scale: float
+    steps: int
+    run: Run
+
+    @property
+    def height(self) -> float:
+        """What starts are compared by; one that diverged never wins."""
+        return math.inf if self.run.diverged else self.run.lowest
+
+
+def _started(
+    target: Target,
+    model: nn.Module | Callable[[], nn.Module],
+    recipe: Recipe,
+    seed: int,
+    index: int,
+    place: torch.device,
+    watch: Callable[[Look], object] | None,
+) -> _Start:
+    """Train from the weights and data of one start, with smaller steps while it diverges."""
+
+    def tell(look: Look) -> None:
+        if watch is not None:
+            watch(replace(look, start=index))
+
+    seed += index << 32
+    first = initial(model, seed)
+    if recipe.start == "compiled":
+        first = _compiled(target, first)
+    first = first.float()
+    if not any(p.requires_grad for p in first.parameters()):
+        raise InputError("the model has nothing to train", type(first).__name__)
+    seconds, steps = 0.0, 0
+    for attempt in range(recipe.retries + 1):
+        scale = 3.0**-attempt
+        run = train(target, copy.deepcopy(first), recipe, seed, place, scale, tell, seconds)
+        seconds, steps = run.seconds, steps + run.steps
+        if not run.diverged:
+            break
+    run.curve = [replace(look, start=index) for look in run.curve]
+    return _Start(seed, scale, steps, run)
 
 
 def _place(device: object) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(device)  # type: ignore[call-overload, no-any-return]
-    except (RuntimeError, TypeError):
-        raise InputError("device is not known to torch", device, "Pass 'cpu' or 'cuda'.") from None
-
-
-def _initial(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
-    if isinstance(model, nn.Module):
-        return copy.deepcopy(model)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        made = model()
-    if not isinstance(made, nn.Module):
-        raise InputError("model must be a torch module, or a function that makes one", made)
-    return made
+        place = torch.device(device)  # type: ignore[call-overload]
+        torch.empty(0, device=place)
+    except (RuntimeError, TypeError, AssertionError):
+        raise InputError(
+            "device is not known to torch, or not in this machine", device, "Pass 'cpu' or 'cuda'."
+        ) from None
+    return place  # type: ignore[no-any-return]
 
 
 def _compiled(target: Target, model: nn.Module) -> nn.Module:
@@ -150,70 +238,11 @@ def _compiled(target: Target, model: nn.Module) -> nn.Module:
             (type(target).__name__, type(model).__name__),
             "Use the recipe 'strong'.",
         )
+    if not is_plain(model):
+        raise InputError(
+            "a warm start needs a Transformer of the form of Eq. 5: one head and layer, no "
+            "position encoding, layer norm, scale or mask",
+            model,
+            "Use the recipe 'strong'.",
+        )
     return compile_target(target, model.m_h, _WARM_UNITS)
-
-
-@dataclass
-class _Run:
-    """What a training run has to tell; filled in as it goes."""
-
-    curve: list[Look]
-    seconds: float = 0.0
-    steps: int = 0
-    stopped: str = "steps"
-
-
-def _train(
-    target: Target,
-    model: nn.Module,
-    recipe: Recipe,
-    seed: int,
-    place: torch.device,
-    scale: float,
-    watch: Callable[[Look], object] | None,
-) -> tuple[nn.Module, _Run]:
-    model = model.to(place).train()
-    optimizer = make_optimizer(recipe, [p for p in model.parameters() if p.requires_grad])
-    generator = torch.Generator().manual_seed(_TRAINING + seed)
-    watched = target.sample(_WATCHED, _WATCHING + seed, torch.float32)
-    truth = target(watched.double()).float().to(place)
-    watched = watched.to(place)
-    run, first, lowest = _Run([]), None, float("inf")
-    # the error that a plateau is counted from, and the look that saw it
-    mark, marked = float("inf"), 0
-    kept = copy.deepcopy(model.state_dict())
-    for step in range(recipe.steps):
-        begin = time.perf_counter()
-        x = target.inputs.draw(recipe.batch_at(step), target.length, generator).float()
-        loss = nn.functional.mse_loss(model(x.to(place)), target(x).to(place))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(step, scale)
-        optimizer.step()
-        run.seconds += time.perf_counter() - begin
-        run.steps = step + 1
-        last = step + 1 == recipe.steps
-        if (step + 1) % recipe.check_every and not last:
-            continue
-        with torch.no_grad():
-            error = float(nn.functional.mse_loss(model.eval()(watched), truth))
-        model.train()
-        first = error if first is None else first
-        if not error <= _EXPLODED * first:
-            run.stopped = "diverged"
-            break
-        look = Look(step + 1, run.seconds, error)
-        run.curve.append(look)
-        if watch is not None:
-            watch(look)
-        if error < lowest:
-            lowest, kept = error, copy.deepcopy(model.state_dict())
-        if error < mark * (1 - recipe.gain):
-            mark, marked = error, len(run.curve)
-        elif len(run.curve) - marked >= recipe.patience:
-            run.stopped = "plateau"
-            break
-    model.load_state_dict(kept)
-    return model.cpu().eval(), run

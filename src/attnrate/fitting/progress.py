@@ -1,11 +1,12 @@
 """How a sweep shows that it goes on: a live line on a terminal, now and then a line elsewhere."""
 
+import heapq
 import math
-import statistics
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO, runtime_checkable
 
 if TYPE_CHECKING:
@@ -18,25 +19,38 @@ _LEAST = 3  # finished trials before an estimate is more than a guess
 
 
 def time_left(
-    durations: Sequence[float], remaining: int, workers: int
+    durations: Sequence[float], sizes: Sequence[float], left: Sequence[float], workers: int
 ) -> tuple[float, float] | None:
     """Seconds from which to which the sweep will probably still take; None: too early to say.
 
-    The remaining trials are taken to be like the finished ones, of mean m and standard deviation
-    s from k durations. Their sum has the mean R m and the variance R s² + R² s²/k: chance in each
-    of them, and what k durations leave unknown of m. Trials that run are half done on average, and
-    the last round takes a whole trial however many workers there are.
+    Of k finished trials with these durations and sizes, `left` are the sizes of the others. A unit
+    of size takes m = Σ durations / Σ sizes seconds, with the standard deviation s of duration /
+    size, weighted by size. Trials that run, the largest of those left, are half done on average,
+    and the last of them takes its time however many workers there are. The work W that is left
+    then has the mean W m and the variance s² W q + s² W² / k', where q = Σ left² / Σ left and
+    k' = (Σ sizes)² / Σ sizes²: chance in each trial, and what k durations leave unknown of m.
+
+    Where a size is not known (0), all trials are taken to be alike, that is of size 1.
     """
-    if remaining == 0:
+    if not left:
         return 0.0, 0.0
     if len(durations) < _LEAST:
         return None
-    mean, spread = statistics.fmean(durations), statistics.stdev(durations)
-    running = min(workers, remaining)
-    rounds = max((remaining - running / 2) / workers, 0.5)
-    work = rounds * workers
-    deviation = spread * math.sqrt(work + work**2 / len(durations)) / workers
-    return max(0.0, rounds * mean - _SURE * deviation), rounds * mean + _SURE * deviation
+    if min(min(sizes), min(left)) <= 0:
+        sizes, left = [1.0] * len(sizes), [1.0] * len(left)
+    whole, known = math.fsum(left), math.fsum(sizes)
+    rate = math.fsum(durations) / known
+    off = math.fsum(
+        size * (seconds / size - rate) ** 2 for seconds, size in zip(durations, sizes, strict=True)
+    )
+    spread = math.sqrt(off / known * len(sizes) / (len(sizes) - 1))
+    running = heapq.nlargest(workers, left)
+    work = max(whole - math.fsum(running) / 2, running[0] / 2 * workers)
+    chance = work * math.fsum(size**2 for size in left) / whole
+    doubt = work**2 * math.fsum(size**2 for size in sizes) / known**2
+    deviation = spread * math.sqrt(chance + doubt)
+    low, high = rate * work - _SURE * deviation, rate * work + _SURE * deviation
+    return max(0.0, low / workers), high / workers
 
 
 def said(seconds: float) -> tuple[str, str]:
@@ -64,11 +78,11 @@ def said_range(left: tuple[float, float] | None) -> str:
 class Progress(Protocol):
     """What a sweep tells of its course."""
 
-    def begin(self, total: int, before: int, workers: int) -> None:
-        """The sweep has `total` trials, of which `before` were finished in earlier runs."""
+    def begin(self, total: int, todo: Iterable[float], workers: int) -> None:
+        """The sweep has `total` trials; those that are to run have the sizes `todo`."""
 
-    def finish(self, seconds: float, failed: bool) -> None:
-        """A trial has ended after so many seconds."""
+    def finish(self, size: float, seconds: float | None, failed: bool) -> None:
+        """A trial has ended after so many seconds; None: in another sweep on the same store."""
 
     def end(self) -> None:
         """The sweep is over, or has been stopped."""
@@ -77,10 +91,10 @@ class Progress(Protocol):
 class Silent:
     """Says nothing."""
 
-    def begin(self, total: int, before: int, workers: int) -> None:
+    def begin(self, total: int, todo: Iterable[float], workers: int) -> None:
         """Nothing."""
 
-    def finish(self, seconds: float, failed: bool) -> None:
+    def finish(self, size: float, seconds: float | None, failed: bool) -> None:
         """Nothing."""
 
     def end(self) -> None:
@@ -93,33 +107,42 @@ class Counts:
     def __init__(self) -> None:
         self.total = self.done = self.failed = self.before = 0
         self.workers = 1
+        self.left: Counter[float] = Counter()
+        self.sizes: list[float] = []
         self.durations: list[float] = []
         self.start = time.monotonic()
 
-    def begin(self, total: int, before: int, workers: int) -> None:
+    def begin(self, total: int, todo: Iterable[float], workers: int) -> None:
         """Start to count."""
-        self.total, self.before, self.workers = total, before, workers
+        self.left = Counter(todo)
+        self.total, self.before = total, total - self.left.total()
+        self.workers = workers
         self.start = time.monotonic()
 
-    def finish(self, seconds: float, failed: bool) -> None:
-        """Count one trial; only those that came to their end tell how long one takes."""
+    def finish(self, size: float, seconds: float | None, failed: bool) -> None:
+        """Count one trial; only those that came to their end here tell how long one takes."""
+        self.left[size] -= 1
         if failed:
             self.failed += 1
-        else:
-            self.done += 1
+            return
+        self.done += 1
+        if seconds is not None:
+            self.sizes.append(size)
             self.durations.append(seconds)
 
     @property
     def line(self) -> str:
         """Everything in one line."""
-        remaining = self.total - self.before - self.done - self.failed
+        left = [*self.left.elements()]
         parts = [f"{self.before + self.done}/{self.total} trials"]
         parts += [f"{self.before} from before"] if self.before else []
         parts += [f"{self.failed} failed"] if self.failed else []
-        parts += [f"{min(self.workers, remaining)} running"] if remaining else []
+        parts += [f"{min(self.workers, len(left))} running"] if left else []
         parts.append("{} {}".format(*said(time.monotonic() - self.start)))
-        if remaining:
-            parts.append(said_range(time_left(self.durations, remaining, self.workers)))
+        if left:
+            known = min(len(self.sizes), len(self.durations))  # a trial may end meanwhile
+            ended = self.durations[:known], self.sizes[:known]
+            parts.append(said_range(time_left(*ended, left, self.workers)))
         return " · ".join(parts)
 
 
@@ -132,9 +155,9 @@ class PlainLines(Counts):
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._speak, daemon=True)
 
-    def begin(self, total: int, before: int, workers: int) -> None:
+    def begin(self, total: int, todo: Iterable[float], workers: int) -> None:
         """The first line."""
-        super().begin(total, before, workers)
+        super().begin(total, todo, workers)
         self._say()
         self._thread.start()
 
@@ -168,9 +191,9 @@ class LiveLine(Counts):
         console = Console(file=stream)
         self._live = Live(get_renderable=self._text, console=console, refresh_per_second=4)
 
-    def begin(self, total: int, before: int, workers: int) -> None:
+    def begin(self, total: int, todo: Iterable[float], workers: int) -> None:
         """Show the line."""
-        super().begin(total, before, workers)
+        super().begin(total, todo, workers)
         self._live.start()
 
     def end(self) -> None:

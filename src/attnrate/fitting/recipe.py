@@ -21,10 +21,11 @@ _CHOICES = {
     "start": ("model", "compiled"),
 }
 _NUMBERS = ("lr", "clip", "gain")
-#: Whole numbers and the least of each
-_WHOLE = {"steps": 1, "batch": 1, "first_batch": 1, "check_every": 1, "patience": 1} | {
-    "warmup": 0,
-    "retries": 0,
+#: Whole numbers, the least and the most of each
+_WHOLE: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(("steps", "batch", "first_batch", "check_every", "patience"), (1, None)),
+    **dict.fromkeys(("warmup", "retries"), (0, None)),
+    "starts": (1, 100),
 }
 
 
@@ -34,7 +35,7 @@ def _check(name: str, value: object) -> None:
     elif name in _NUMBERS:
         require_number(f"recipe.{name}", value, above=0.0)
     elif name in _WHOLE:
-        require_whole(f"recipe.{name}", value, _WHOLE[name])
+        require_whole(f"recipe.{name}", value, *_WHOLE[name])
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,13 @@ class Recipe:
     The fit ends early when the error on validation inputs, looked at every `check_every` steps, has
     not fallen by the share `gain` within `patience` looks. A run that diverges is begun again with
     a third of the step size, `retries` times. With start="compiled" a Transformer begins at the
-    one that the proof constructs for its head size, not at its own weights.
+    one that the proof constructs for its head size, not at its own weights. Of `starts` such fits
+    from other weights and other data the best is taken; a compiled start differs in data alone.
     """
 
     name: str
     optimizer: Optimizer = "soap"
-    lr: float = 3e-3
+    lr: float = 1e-2
     steps: int = 2400
     batch: int = 128
     first_batch: int = 32
@@ -63,6 +65,7 @@ class Recipe:
     gain: float = 0.01
     retries: int = 2
     start: Literal["model", "compiled"] = "model"
+    starts: int = 1
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -77,6 +80,12 @@ class Recipe:
     def batch_at(self, step: int) -> int:
         """How many sequences the batch at `step` has."""
         return self.first_batch if step < self.steps // 2 else self.batch
+
+    @property
+    def sequences(self) -> int:
+        """How many sequences a fit trains on, over all of its steps and starts."""
+        first = self.steps // 2
+        return self.starts * (first * self.first_batch + (self.steps - first) * self.batch)
 
 
 #: Sec. 5.1: "Adam, until the loss stops falling"

@@ -1,6 +1,6 @@
 """What a store says of trials: finished ones, failed ones, and how far a sweep has come."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -52,6 +52,11 @@ class Status:
     def waiting(self) -> int:
         """Trials that nobody has begun."""
         return self.total - self.finished - self.failed - self.running
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The same in plain values."""
+        return {**asdict(self), "waiting": self.waiting}
 
     def __str__(self) -> str:
         parts = [f"{self.finished} of {self.total} trials finished"]

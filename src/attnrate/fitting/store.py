@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS failure (
 CREATE TABLE IF NOT EXISTS claim (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
 """
 _KEPT = "Every trial that was finished is kept; run the same sweep again to go on."
+_FIRST = "Run the sweep first."
 _REMEDIES = {
     "SQLITE_FULL": ("the disk is full", f"Free some space. {_KEPT}"),
     "SQLITE_READONLY": (
@@ -50,6 +51,10 @@ _REMEDIES = {
 
 
 Row = TypeVar("Row", Finished, Failed)
+
+
+class NoStoreError(StoreError):
+    """No sweep has made the store yet."""
 
 
 class Store:
@@ -73,13 +78,13 @@ class Store:
         if self.path.is_dir():
             raise StoreError("the store must be a file, this is a folder", self.path)
         if not writable and not self.path.exists():
-            raise StoreError("there is no store", self.path, "Run the sweep first.")
+            raise NoStoreError("there is no store", self.path, _FIRST)
         self._check_header()
         with self._translated():
             self._db = self._connected(writable)
         try:
             with self._translated():
-                self._check_kind()
+                self._check_kind(writable)
                 if writable:
                     self._make_ready()
         except BaseException:
@@ -223,7 +228,7 @@ class Store:
             what, remedy = _REMEDIES["SQLITE_NOTADB"]
             raise StoreError(what, self.path, remedy)
 
-    def _check_kind(self) -> None:
+    def _check_kind(self, writable: bool) -> None:
         version = self._number("PRAGMA user_version")
         tables = self._number("SELECT count(*) FROM sqlite_master")
         if tables and self._number("PRAGMA application_id") != _APPLICATION:
@@ -232,6 +237,8 @@ class Store:
                 self.path,
                 "Name another file. It was left as it is.",
             )
+        if not tables and not writable:  # a sweep that was killed before it made them
+            raise NoStoreError("there is nothing in the store", self.path, _FIRST)
         if version > VERSION:
             raise InputError(
                 f"the store {self.path} was written by a newer attnrate; this one knows store "

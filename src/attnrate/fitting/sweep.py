@@ -1,18 +1,18 @@
 """A grid of trials, run by an engine and kept in a store: begun, interrupted, resumed."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnrate.errors import InputError
 from attnrate.fitting.engines import Engine, make_engine
 from attnrate.fitting.progress import Progress, make_progress
 from attnrate.fitting.records import Failed, Finished, Status
 from attnrate.fitting.spec import load_spec, require_distinct
-from attnrate.fitting.store import Store
+from attnrate.fitting.store import NoStoreError, Store
 from attnrate.fitting.trial import RUN_TRIAL, Sized, Trial
 
 if TYPE_CHECKING:
@@ -47,6 +47,19 @@ class SweepResult:
 
         return export_frame(self.to_frame(), path)
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The counts, and why trials failed, in plain values."""
+        return {
+            "total": len(self.finished) + len(self.failed),
+            "finished": len(self.finished),
+            "failed": len(self.failed),
+            "failures": [{"settings": row.settings, "error": row.error} for row in self.failed],
+            "ran": self.ran,
+            "seconds": self.seconds,
+            "store": str(self.store),
+        }
+
     def __str__(self) -> str:
         total = len(self.finished) + len(self.failed)
         lines = [
@@ -69,11 +82,12 @@ def sweep(
 ) -> SweepResult:
     """Run the trials of a grid that the store does not have yet.
 
-    `grid` is a TOML file, a dictionary or a list of trials (see `fit/spec.py`). `engine` is
-    "local", one process a core with one thread each; "ray", the cluster at RAY_ADDRESS or one made
-    on this machine; or a cluster's "ray://HOST:PORT". `workers` limits how many trials run at a
-    time. `progress` shows a live line on a terminal; True also prints lines elsewhere, False
-    neither.
+    `grid` is a TOML file, a dictionary or a list of trials (see `fitting/spec.py`), or a list of
+    `Sized`. The trials of the largest size come first, and the sizes, which otherwise are what a
+    fit roughly costs, tell how long the rest will take. `engine` is "local", one process a core
+    with one thread each; "ray", the cluster at RAY_ADDRESS or one made on this machine; or a
+    cluster's "ray://HOST:PORT". `workers` limits how many trials run at a time. `progress` shows a
+    live line on a terminal; True also prints lines elsewhere, False neither.
 
     Every trial is stored the moment it is finished. A sweep that was killed, interrupted or
     stopped by a full disk goes on when it is called again; a trial that failed is tried again. A
@@ -91,7 +105,7 @@ def sweep(
         before = kept.finished_keys()
         # The largest first: a long trial that comes last leaves the other workers idle.
         in_turn = sorted(sized, key=lambda one: -one.size)
-        todo = [one.trial for one in in_turn if one.trial.key not in before]
+        todo = [one for one in in_turn if one.trial.key not in before]
         ran = _run_all(todo, len(trials), runner, kept, display, function) if todo else 0
         return SweepResult(
             tuple(kept.finished(trials)),
@@ -103,10 +117,8 @@ def sweep(
 
 
 def sweep_status(grid: object, store: object, function: str = RUN_TRIAL) -> Status:
-    """How far the sweep of this grid has come in that store."""
-    trials = [one.trial for one in _sized(grid, function)]
-    with Store(store, writable=False) as kept:
-        return kept.status(trials)
+    """How far the sweep of this grid has come in that store, which need not be there yet."""
+    return _status([one.trial for one in _sized(grid, function)], store, None)
 
 
 def run_from_cli(
@@ -121,9 +133,9 @@ def run_from_cli(
     """What `attnrate sweep` does: run or resume, or only say how far it is; perhaps export.
 
     Without `store`, the store is beside the spec: grid.toml -> grid.sqlite. With `status`,
-    `export` writes what is finished so far.
+    `export` writes what is finished so far. Where nothing is finished, no table is written.
     """
-    from attnrate.fitting.table import check_export, export_frame, frame
+    from attnrate.fitting.table import check_export
 
     if not isinstance(path, (str, Path)):
         raise InputError("the spec must be a file", path, "As grid.toml.")
@@ -132,30 +144,47 @@ def run_from_cli(
         check_export(export)
     if not status:
         result = sweep(path, engine, store, workers, progress)
-        if export is not None:
+        if export is not None and result.finished:
             result.export(export)
         return result
-    trials = [one.trial for one in _sized(path, RUN_TRIAL)]
-    with Store(store, writable=False) as kept:
-        if export is not None:
-            export_frame(frame(row.row for row in kept.finished(trials)), export)
+    return _status([one.trial for one in _sized(path, RUN_TRIAL)], store, export)
+
+
+def _status(trials: Sequence[Trial], store: object, export: object) -> Status:
+    """How far the trials are in the store; a table of the finished ones, if there are any."""
+    from attnrate.fitting.table import export_frame, frame
+
+    try:
+        kept = Store(store, writable=False)
+    except NoStoreError:
+        return Status(total=len(trials), finished=0, failed=0, running=0)
+    with kept:
+        if export is not None and (finished := kept.finished(trials)):
+            export_frame(frame(row.row for row in finished), export)
         return kept.status(trials)
 
 
 def _sized(grid: object, function: str) -> Sequence[Sized]:
     """The trials of the grid, complete and checked, with their sizes."""
+    sizes = None
+    if isinstance(grid, list | tuple) and grid and all(isinstance(one, Sized) for one in grid):
+        sizes = [one.size for one in grid]
+        grid = [one.trial for one in grid]
     trials = load_spec(grid).trials
-    if function != RUN_TRIAL:  # what the settings mean is that function's affair
-        return [Sized(trial, 0) for trial in trials]
-    from attnrate.fitting.build import complete
+    if function == RUN_TRIAL:
+        from attnrate.fitting.build import complete
 
-    completed = complete(trials)
-    require_distinct(one.trial for one in completed)
-    return completed
+        completed = complete(trials)
+        require_distinct(one.trial for one in completed)
+    else:  # what the settings mean is that function's affair
+        completed = [Sized(trial, 0) for trial in trials]
+    if sizes is None:
+        return completed
+    return [Sized(one.trial, size) for one, size in zip(completed, sizes, strict=True)]
 
 
 def _run_all(
-    todo: list[Trial],
+    todo: list[Sized],
     total: int,
     engine: Engine,
     kept: Store,
@@ -163,22 +192,31 @@ def _run_all(
     function: str,
 ) -> int:
     """Run the trials, and wait for those that another sweep is running; how many ran here."""
-    ran, left = 0, todo
-    failed_before = {row.key: row.attempts for row in kept.failed(todo)}
-    display.begin(total, total - len(todo), min(engine.workers, len(todo)))
+    ran, left = 0, [one.trial for one in todo]
+    sizes = {one.trial.key: one.size for one in todo}
+    failed_before = {row.key: row.attempts for row in kept.failed(left)}
+
+    def tell(trial: Trial, seconds: float | None, failed: bool) -> None:
+        display.finish(sizes[trial.key], seconds, failed)
+
+    display.begin(total, sizes.values(), min(engine.workers, len(todo)))
     try:
         while left:
             held: list[Trial] = []
-            ran += _run(left, held, engine, kept, display, function)
+            ran += _run(left, held, engine, kept, tell, function)
             finished = kept.finished_keys()
             failed = {
                 row.key for row in kept.failed(held) if row.attempts > failed_before.get(row.key, 0)
             }
-            left = [trial for trial in held if trial.key not in finished | failed]
+            ended = finished | failed
+            left = [trial for trial in held if trial.key not in ended]
+            for trial in held:
+                if trial.key in ended:
+                    tell(trial, None, trial.key not in finished)
             if left:
                 time.sleep(_ASK_AGAIN)
     except KeyboardInterrupt:
-        done = kept.status(todo).finished + total - len(todo)
+        done = kept.status(one.trial for one in todo).finished + total - len(todo)
         raise KeyboardInterrupt(
             f"stopped with {done} of {total} trials finished, all kept in {kept.path}; "
             "run the same sweep again to go on"
@@ -194,7 +232,7 @@ def _run(
     held: list[Trial],
     engine: Engine,
     kept: Store,
-    display: Progress,
+    tell: Callable[[Trial, float | None, bool], None],
     function: str,
 ) -> int:
     """Run what can be claimed, put the rest into `held`; how many were finished."""
@@ -208,7 +246,7 @@ def _run(
                 kept.add_failure(outcome.trial, outcome.error or "", outcome.worker)
             else:
                 ran += kept.add(outcome.trial, outcome.result, outcome.seconds, outcome.worker)
-            display.finish(outcome.seconds, outcome.result is None)
+            tell(outcome.trial, outcome.seconds, outcome.result is None)
     return ran
 
 

@@ -4,11 +4,10 @@ import difflib
 import hashlib
 import json
 import math
-import platform
-from collections.abc import Collection, Mapping
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 from attnrate.errors import InputError, require_whole
@@ -64,17 +63,52 @@ class Trial:
         return hash(self.key)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Sized:
-    """A trial, and how large it is beside others: larger ones take longer."""
+    """A trial, and its expected cost beside others: one of twice the size takes twice as long.
+
+    The size 0 stands for a cost that is not known.
+    """
 
     trial: Trial
-    size: int
+    size: float
+
+    def __init__(self, trial: object, size: object) -> None:
+        if not isinstance(trial, Trial):
+            raise InputError("a sized trial needs a Trial", trial, "As Sized(trial, 3).")
+        number = isinstance(size, (int, float)) and not isinstance(size, bool)
+        if not number or not 0 <= size < math.inf:  # type: ignore[operator]
+            raise InputError("size must be a finite number of at least 0", size)
+        object.__setattr__(self, "trial", trial)
+        object.__setattr__(self, "size", float(size))  # type: ignore[arg-type]
 
 
 def trial_of(settings: Mapping[str, Any]) -> Trial:
     """The trial with these `settings`; the inverse of `Trial.settings`."""
     return Trial(settings["target"], settings["model"], settings["recipe"], settings["seed"])
+
+
+def tables_of(pairs: Iterable[str]) -> dict[str, Any]:
+    """Words NAME=VALUE, dotted names and TOML values (else a string), as the tables of a spec."""
+    tables: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InputError("a setting must be NAME=VALUE", pair, "Example: model.m_h=6")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        *path, last = name.split(".")
+        place = tables
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise InputError(f"{part} is a value already, not a table", pair)
+        if last in place:
+            raise InputError(f"{name} is given twice", pair, "Give it once.")
+        place[last] = value
+    return tables
 
 
 def plain(name: str, value: object) -> Any:
@@ -116,13 +150,12 @@ def run_trial(trial: Trial) -> dict[str, Any]:
 
     A diverged fit has the error None: it must not enter an average.
     """
-    import torch
-
     from attnrate.fitting.build import build
     from attnrate.fitting.fit import fit
+    from attnrate.fitting.provenance import provenance
 
-    target, model, recipe = build(trial)
-    result = fit(target, model, recipe=recipe, seed=trial.seed, threads=1)
+    target, make_model, recipe = build(trial)
+    result = fit(target, make_model, recipe=recipe, seed=trial.seed, threads=1)
     return {
         "error": _finite(result.error),
         "standard_error": _finite(result.standard_error),
@@ -130,10 +163,8 @@ def run_trial(trial: Trial) -> dict[str, Any]:
         "diverged": bool(result.diverged),
         "steps": int(result.steps),
         "seconds": float(result.seconds),
-        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
-        "attnrate": version("attnrate"),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
+        "parameters": sum(p.numel() for p in result.model.parameters() if p.requires_grad),
+        **provenance(),
     }
 
 
@@ -143,6 +174,7 @@ def prepare() -> None:
 
     import_module("attnrate.fitting.build")
     import_module("attnrate.fitting.fit")
+    import_module("attnrate.fitting.provenance").provenance()
     torch.set_num_threads(1)
 
 

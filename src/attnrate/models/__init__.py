@@ -2,6 +2,7 @@
 
 from attnrate.models.base import SequenceModel, feed_forward
 from attnrate.models.convolution import CausalConvolution
+from attnrate.models.coupling import CouplingTransformer
 from attnrate.models.positions import (
     IntervalShift,
     LearnedPosition,
@@ -17,6 +18,7 @@ from attnrate.models.transformer import LearnedCoupling, Transformer
 __all__ = [
     "GRU",
     "CausalConvolution",
+    "CouplingTransformer",
     "IntervalShift",
     "LearnedCoupling",
     "LearnedPosition",

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import nn
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.models.attention import Heads, Layer, norm
 from attnrate.models.base import SequenceModel, feed_forward, require_tokens
 from attnrate.models.positions import (
@@ -39,6 +39,7 @@ class Transformer(SequenceModel):
     - `residual`: the terms in brackets; the last layer has none, so nothing with layers=1.
     - `layer_norm`: N before every attention and every g, none before F̂.
     - `scale`: c = 1/√m_h instead of 1. `causal`: only s ≤ t.
+    - `readout`: F̂ is a "network", or "linear", which cannot make up for wrong attention weights.
     - `position`: "none", "learned", "sinusoidal" or "shift" (Eq. 7), which need `length`, or a
       PositionEncoding. f̂ then takes what it gives: n numbers for "learned" and "sinusoidal".
     """
@@ -61,6 +62,7 @@ class Transformer(SequenceModel):
         layer_norm: object = False,
         scale: object = False,
         causal: object = False,
+        readout: object = "network",
         f_hat: nn.Module | None = None,
         F_hat: nn.Module | None = None,
     ) -> None:
@@ -80,7 +82,9 @@ class Transformer(SequenceModel):
         values = self.heads * self.m_v
         encoded = self.position.features
         self.f_hat = f_hat if f_hat is not None else feed_forward(encoded, self.n, width, depth)
-        self.F_hat = F_hat if F_hat is not None else feed_forward(values, self.out, width, depth)
+        self.F_hat = (
+            F_hat if F_hat is not None else _readout(readout, values, self.out, width, depth)
+        )
         self.W_Q = nn.Linear(self.n, self.heads * self.m_h, bias=False)
         self.W_K = nn.Linear(self.n, self.heads * self.m_h, bias=False)
         self.W_V = nn.Linear(self.n, values, bias=False)
@@ -204,6 +208,11 @@ def _switch(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"{name} must be True or False", value, "Pass True or False.")
     return value
+
+
+def _readout(kind: object, values: int, out: int, width: int, depth: int) -> nn.Module:
+    require_choice("readout", kind, ("network", "linear"))
+    return nn.Linear(values, out) if kind == "linear" else feed_forward(values, out, width, depth)
 
 
 def _encoding(position: object, d: int, length: object, features: int) -> PositionEncoding:

@@ -241,7 +241,7 @@ class Grid:
         shape = [n for axis in self.axes for n in (axis.panels, axis.order)]
         return values.reshape(*shape, values.shape[1])
 
-    def unresolved(self, values: Float[Array, "nodes k"]) -> tuple[Float[Array, " panels"], ...]:
+    def unresolved(self, values: Float[Array, "nodes k"]) -> tuple[Float[Array, " _"], ...]:
         """For each axis and panel: the L² norm, over all columns, of what is missed (estimated)."""
         norms = []
         for i, axis in enumerate(self.axes):
@@ -281,7 +281,7 @@ class Grid:
         return bool(np.linalg.norm(after) < 0.3 * np.linalg.norm(before))
 
     def refined(
-        self, missing: tuple[Float[Array, " panels"], ...], tolerance: float, smooth: bool = False
+        self, missing: tuple[Float[Array, " _"], ...], tolerance: float, smooth: bool = False
     ) -> tuple["Grid", Int[Array, " new_nodes"]] | None:
         """Refine panels that miss more than `tolerance`; None when there are none to refine."""
         chosen = [

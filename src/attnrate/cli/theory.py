@@ -1,38 +1,21 @@
-"""The command line: one thin layer over the package. Heavy imports wait for the command.
+"""The commands pod and bound."""
 
-Exit codes: 0 done, 1 the work failed, 2 the request was wrong.
-"""
-
-import json
-import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-import attnrate
-from attnrate.errors import AccuracyWarning, AttnrateError, InputError
+from attnrate.cli.output import JsonOption, app, busy, check_plot, fail, print_json, save
+from attnrate.errors import AccuracyWarning, InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from attnrate.targets import AttentionTarget
 
-app = typer.Typer(
-    name="attnrate",
-    help="How large attention has to be: spectra of couplings, bounds, compiled Transformers.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
-_PLOTS = (".png", ".svg", ".pdf")
 _SHOWN = 12
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 UOption = Annotated[tuple[float, float], typer.Option("--u", help="Interval of u.", metavar="A B")]
 VOption = Annotated[
     tuple[float, float] | None, typer.Option("--v", help="Interval of v; as u.", metavar="A B")
@@ -40,21 +23,6 @@ VOption = Annotated[
 GaugeOption = Annotated[
     str | None, typer.Option("--gauge", help="softmax: leave out what softmax cannot see.")
 ]
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"attnrate {attnrate.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_version)
-    ] = False,
-) -> None:
-    """The command itself takes no options but --version."""
 
 
 @app.command(
@@ -76,16 +44,16 @@ def pod(
     from attnrate.theory.expression import parse_coupling
     from attnrate.theory.pod import pod as decompose
 
-    _check_plot(plot)
+    check_plot(plot)
     rho = parse_coupling(expression)
-    with _busy("decomposing"), warnings.catch_warnings():
+    with busy("decomposing"), warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)  # said below, in the result
         result = decompose(rho, u, v, rtol=rtol, max_rank=max_rank, gauge=gauge)
     decay = result.decay()
     if plot is not None:
-        _save(result.plot(), plot)
+        save(result.plot(), plot)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "rho": rho.text,
                 "u": u,
@@ -119,7 +87,7 @@ def pod(
         console.print(str(result), highlight=False, markup=False, soft_wrap=True)
         console.print(f"decay: {decay}", highlight=False, markup=False, soft_wrap=True)
     if not result.converged:
-        _fail(f"the spectrum did not converge: it is uncertain by {result.error:.2g}", 1)
+        fail(f"the spectrum did not converge: it is uncertain by {result.error:.2g}", 1)
 
 
 @app.command(epilog="Example: attnrate bound --alpha 1 --rank 6 --m-h 1,2,4,6 --compile")
@@ -153,7 +121,7 @@ def bound(
     from attnrate.theory.compile import compile_target
 
     rows: list[dict[str, Any]] = []
-    with _busy("bounding"):
+    with busy("bounding"):
         split = None if parameters is None else best_split(target, parameters, norm)
         for size in sizes:
             proved = jackson_bound(target, size, m_ff, norm)
@@ -173,7 +141,7 @@ def bound(
             rows.append(row)
     if as_json:
         best = None if split is None else {"m_h": split.m_h, "m_ff": split.m_ff}
-        _print_json({"target": target.name, "norm": norm, "bounds": rows, "best_split": best})
+        print_json({"target": target.name, "norm": norm, "bounds": rows, "best_split": best})
         return
     headers = ["m_h", "as proved", "rank term", "feed-forward", "as printed"]
     table = Table(*headers, *(["compiled"] if compiled else []), title=f"{target.name}, {norm}")
@@ -190,111 +158,6 @@ def bound(
         console.print(f"Every bound is above {rows[0]['trivial']:.3g}, which any model reaches.")
     if split is not None:
         console.print(f"best split: {split}", highlight=False, soft_wrap=True)
-
-
-@app.command(
-    epilog="Example: attnrate fit target.kind=spectral target.alpha=1 target.rank=6 "
-    "model.kind=transformer model.m_h=6 recipe.steps=800",
-)
-def fit(
-    settings: Annotated[
-        list[str], typer.Argument(help="target.…, model.…, recipe.…, seed.", metavar="NAME=VALUE")
-    ],
-    threads: Annotated[int, typer.Option(help="Threads of this process.")] = 1,
-    as_json: JsonOption = False,
-) -> None:
-    """Train one model on one target, with the settings of a sweep, and measure its error."""
-    from attnrate.fitting.spec import load_spec
-
-    (trial,) = load_spec(_settings(settings)).trials
-    from attnrate.fitting.build import build
-    from attnrate.fitting.fit import fit as train
-
-    target, model, recipe = build(trial)
-    with _progress() as bar:
-        task = bar.add_task("training", total=recipe.steps, error="")
-        done = train(
-            target,
-            model,
-            recipe,
-            trial.seed,
-            threads,
-            watch=lambda look: bar.update(task, completed=look.step, error=f"{look.error:.2e}"),
-        )
-    if as_json:
-        _print_json(
-            {
-                "settings": trial.settings,
-                "error": None if done.diverged else done.error,
-                "standard_error": None if done.diverged else done.standard_error,
-                "seconds": done.seconds,
-                "steps": done.steps,
-                "stopped": done.stopped,
-                "curve": [[look.step, look.seconds, look.error] for look in done.curve],
-            }
-        )
-    else:
-        typer.echo(str(done))
-    if done.diverged:
-        _fail(f"every attempt diverged, the last with lr {done.learning_rate:.1e}", 1)
-
-
-@app.command(epilog="Example: attnrate sweep spec.toml --store results.sqlite --export results.csv")
-def sweep(
-    spec: Annotated[Path, typer.Argument(help="The sweep, a TOML file.", metavar="SPEC.toml")],
-    store: Annotated[Path | None, typer.Option(help="SQLite file; beside the spec.")] = None,
-    engine: Annotated[str, typer.Option(help="local, ray, or a ray:// address.")] = "local",
-    workers: Annotated[int | None, typer.Option(help="Processes; one a core.")] = None,
-    status: Annotated[bool, typer.Option("--status", help="Only say how far it is.")] = False,
-    export: Annotated[Path | None, typer.Option(help="Write the table: .csv, .parquet.")] = None,
-) -> None:
-    """Run every trial of a grid; what is finished is kept, and run again it does the rest."""
-    from attnrate.fitting.sweep import run_from_cli
-
-    try:
-        result = run_from_cli(spec, store, engine, workers, status, export)
-    except KeyboardInterrupt as stopped:
-        _fail(str(stopped) or "stopped", 1)
-    typer.echo(str(result))
-    if getattr(result, "failed", None) and not status:
-        _fail("some trials failed; the same command tries them again", 1)
-
-
-def _settings(pairs: list[str]) -> dict[str, Any]:
-    """Dotted names with TOML values (a bare word is a string) as the tables of a spec."""
-    import tomllib
-
-    table: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise InputError("a setting must be NAME=VALUE", pair, "Example: model.m_h=6")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text
-        *path, last = name.split(".")
-        place = table
-        for part in path:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                raise InputError(f"{part} is a value already, not a table", pair)
-        place[last] = value
-    return table
-
-
-def _progress() -> Any:
-    """A bar on a terminal, nothing in a pipe."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    return Progress(
-        *columns,
-        TextColumn("{task.fields[error]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
 
 
 def _target(
@@ -337,51 +200,3 @@ def _sizes(text: str) -> list[int]:
         raise InputError(
             "--m-h must be whole numbers with commas between them", text, "Example: --m-h 1,2,4"
         ) from None
-
-
-def _check_plot(path: Path | None) -> None:
-    """Refuse a file that cannot be drawn before the long work, not after it."""
-    if path is None:
-        return
-    if path.suffix.lower() not in _PLOTS:
-        raise InputError("--plot does not know that kind of file", str(path), "Use .png or .svg.")
-    if not path.absolute().parent.is_dir():
-        raise InputError("--plot needs a folder that exists", str(path.parent), "Create it first.")
-
-
-def _save(figure: "Figure", path: Path) -> None:
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as problem:
-        _fail(f"could not write {path}: {problem.strerror}", 1)
-    Console(stderr=True).print(f"drew {path}", highlight=False, markup=False)
-
-
-def _busy(what: str) -> Any:
-    """A spinner on a terminal, nothing in a pipe."""
-    return Console(stderr=True).status(f"{what} ...")
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    typer.echo(f"attnrate: {message}", err=True)
-    raise typer.Exit(code)
-
-
-def main() -> None:
-    """Run the command line; what attnrate raises on purpose is a message, not a traceback."""
-    try:
-        app()
-    except InputError as problem:
-        typer.echo(f"attnrate: {problem}", err=True)
-        sys.exit(2)
-    except AttnrateError as problem:
-        typer.echo(f"attnrate: {problem}", err=True)
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

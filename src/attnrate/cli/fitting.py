@@ -1,0 +1,142 @@
+"""The commands fit, bracket and sweep."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from attnrate.cli.output import EngineOption, JsonOption, WorkersOption, app, fail, print_json
+from attnrate.errors import InputError
+
+if TYPE_CHECKING:
+    from attnrate.fitting.recipe import Recipe
+    from attnrate.fitting.train import Look
+    from attnrate.fitting.trial import Trial
+
+SettingsArgument = Annotated[
+    list[str], typer.Argument(help="target.…, model.…, recipe.…, seed.", metavar="NAME=VALUE…")
+]
+ThreadsOption = Annotated[int, typer.Option(help="Threads of this process.")]
+
+
+@app.command(
+    epilog="Example: attnrate fit target.kind=spectral target.alpha=1 target.rank=6 "
+    "model.kind=transformer model.m_h=6 recipe.steps=800",
+)
+def fit(
+    settings: SettingsArgument, threads: ThreadsOption = 1, as_json: JsonOption = False
+) -> None:
+    """Train one model on one target, with the settings of a sweep, and measure its error."""
+    trial = _one_trial(settings)
+    from attnrate.fitting.build import build
+    from attnrate.fitting.fit import fit as train
+    from attnrate.fitting.provenance import provenance
+
+    target, make_model, recipe = build(trial)
+    with _progress() as bar:
+        show = _shown_looks(bar, "training", recipe)
+        watch = functools.partial(show, "training")
+        done = train(target, make_model, recipe, trial.seed, threads, watch=watch)
+    if as_json:
+        print_json({"settings": trial.settings, **done.summary, "provenance": provenance()})
+    else:
+        typer.echo(str(done))
+    if done.diverged:
+        fail(f"every attempt diverged, the last with lr {done.learning_rate:.1e}", 1)
+
+
+@app.command(
+    epilog="Example: attnrate bracket target.kind=spectral target.alpha=1 target.rank=6 "
+    "model.kind=transformer model.m_h=6 recipe.steps=800 recipe.starts=3",
+)
+def bracket(
+    settings: SettingsArgument, threads: ThreadsOption = 1, as_json: JsonOption = False
+) -> None:
+    """Bracket the best error of a model on a target: a floor <= best <= the least that was found.
+
+    The model is trained; where the proof's construction fits into it, that is tried too.
+    """
+    trial = _one_trial(settings)
+    from attnrate.fitting.bracket import TRAINED
+    from attnrate.fitting.bracket import bracket as find
+    from attnrate.fitting.build import build
+    from attnrate.fitting.provenance import provenance
+
+    target, make_model, recipe = build(trial)
+    with _progress() as bar:
+        show = _shown_looks(bar, TRAINED, recipe)
+        seeds = [trial.seed]
+        found = find(target, make_model, recipe=recipe, seeds=seeds, threads=threads, watch=show)
+    if as_json:
+        print_json({"settings": trial.settings, **found.summary, "provenance": provenance()})
+    else:
+        typer.echo(str(found))
+
+
+@app.command(epilog="Example: attnrate sweep spec.toml --store results.sqlite --export results.csv")
+def sweep(
+    spec: Annotated[Path, typer.Argument(help="The sweep, a TOML file.", metavar="SPEC.toml")],
+    store: Annotated[Path | None, typer.Option(help="SQLite file; beside the spec.")] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = None,
+    status: Annotated[bool, typer.Option("--status", help="Only say how far it is.")] = False,
+    export: Annotated[Path | None, typer.Option(help="Write the table: .csv, .parquet.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run every trial of a grid; what is finished is kept, and run again it does the rest."""
+    from attnrate.fitting.sweep import run_from_cli
+
+    try:
+        result = run_from_cli(spec, store, engine, workers, status, export)
+    except KeyboardInterrupt as stopped:
+        fail(str(stopped) or "stopped", 1)
+    if as_json:
+        print_json(result.summary)
+    else:
+        typer.echo(str(result))
+    if export is not None and not result.finished:
+        typer.echo(f"attnrate: nothing is finished yet, {export} was not written", err=True)
+    if result.failed and not status:
+        fail("some trials failed; the same command tries them again", 1)
+
+
+def _one_trial(pairs: list[str]) -> "Trial":
+    """The trial that the settings describe; a grid of several is for `sweep`."""
+    from attnrate.fitting.spec import load_spec
+    from attnrate.fitting.trial import tables_of
+
+    table = tables_of(pairs)
+    if "grid" in table:
+        raise InputError("a grid is for attnrate sweep", table["grid"], "Give one value of each.")
+    (trial,) = load_spec(table).trials
+    return trial
+
+
+def _progress() -> Any:
+    """A bar on a terminal, nothing in a pipe."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(
+        *columns,
+        TextColumn("{task.fields[error]}"),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+def _shown_looks(bar: Any, name: str, recipe: "Recipe") -> Callable[[str, "Look"], None]:
+    """How to show a look at a fit; the one of that name is shown from the beginning."""
+    tasks = {name: bar.add_task(name, total=recipe.starts * recipe.steps, error="")}
+
+    def show(part: str, look: "Look") -> None:
+        if part not in tasks:
+            tasks[part] = bar.add_task(part, total=recipe.steps, error="")
+        done = look.start * recipe.steps + look.step
+        bar.update(tasks[part], completed=done, error=f"{look.error:.2e}")
+
+    return show

@@ -1,0 +1,62 @@
+"""What commands share: the application, options, messages, exit codes."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from attnrate.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+app = typer.Typer(
+    name="attnrate",
+    help="How large attention has to be: spectra, bounds, fits, and the paper reproduced.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+_PLOTS = (".png", ".svg", ".pdf")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+EngineOption = Annotated[str, typer.Option(help="local, ray, or a ray:// address.")]
+WorkersOption = Annotated[int | None, typer.Option(help="Processes; one a core.")]
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a file that cannot be drawn before the long work, not after it."""
+    if path is None:
+        return
+    if path.suffix.lower() not in _PLOTS:
+        raise InputError("--plot does not know that kind of file", str(path), "Use .png or .svg.")
+    if not path.absolute().parent.is_dir():
+        raise InputError("--plot needs a folder that exists", str(path.parent), "Create it first.")
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Draw a figure into a file and say so."""
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as problem:
+        fail(f"could not write {path}: {problem.strerror}", 1)
+    Console(stderr=True).print(f"drew {path}", highlight=False, markup=False)
+
+
+def busy(what: str) -> Any:
+    """A spinner on a terminal, nothing in a pipe."""
+    return Console(stderr=True).status(f"{what} ...")
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on one line."""
+    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End the command with a message and that exit code."""
+    typer.echo(f"attnrate: {message}", err=True)
+    raise typer.Exit(code)

@@ -1,0 +1,36 @@
+"""One file a figure, table or question of the paper: settings, tasks, conclusion, claims."""
+
+from importlib import import_module
+
+from attnrate.errors import InputError
+from attnrate.experiments.experiment import Experiment
+from attnrate.fitting.trial import hint
+
+#: The experiments in the order of the page; the module of mixing-rank is mixing_rank.
+NAMES = (
+    "fig1",
+    "table2",
+    "table3",
+    "fig4",
+    "fig5",
+    "fig6",
+    "mixing-rank",
+    "gravity",
+    "ordering",
+    "mff",
+    "open-questions",
+    "propositions",
+)
+
+
+def load(name: object) -> Experiment:
+    """The experiment of that name; InputError with the nearest names for another."""
+    if not isinstance(name, str) or name not in NAMES:
+        raise InputError("there is no such experiment", name, hint(str(name), NAMES))
+    found: Experiment = import_module(f"attnrate.experiments.{module_of(name)}").EXPERIMENT
+    return found
+
+
+def module_of(name: str) -> str:
+    """The module in which an experiment lives."""
+    return name.replace("-", "_")

@@ -1,0 +1,86 @@
+"""What an experiment is: trials to run, and what their results say.
+
+An experiment is a module of this room with an object EXPERIMENT. Its trials go into one sweep
+together with those of the other experiments: they are stored when finished, resumed, and run by any
+engine. `conclude` then turns the results into figures, tables, paragraphs and claims, without
+training anything, so that it can be repeated at no cost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from attnrate.experiments.claims import Claim
+from attnrate.experiments.plots import Figure, Table
+from attnrate.fitting.trial import Trial
+
+#: quick: minutes on two cores, every experiment represented; paper: the full grids, 5 seeds
+Preset = Literal["quick", "paper"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work of an experiment: a fit, or what `other_work` names.
+
+    `label` are plain values by which `conclude` finds the result again; `cost` is the expected
+    number of seconds on one core, for the order and the estimate of the time left.
+    """
+
+    trial: Trial
+    label: Mapping[str, Any]
+    cost: float | int = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a task: its label and the plain values that its work returned."""
+
+    label: Mapping[str, Any]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What an experiment has to say: `paragraphs` are plain text, one or two, for the page."""
+
+    paragraphs: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure, table or question: its name on the command line, tasks, and conclusion."""
+
+    name: str
+    title: str
+    place: str
+    tasks: Callable[[Preset], Sequence[Task]]
+    conclude: Callable[[Preset, Sequence[Result]], Conclusion]
+
+
+def other_work(
+    work: str,
+    settings: Mapping[str, Any],
+    label: Mapping[str, Any],
+    seed: int = 0,
+    cost: float | int = 1,
+) -> Task:
+    """A task that is no fit: `work` is "module.name", an entry of that experiment's table WORK.
+
+    The function takes the trial, with `settings` in its target, and returns plain values.
+    """
+    return Task(Trial({"work": work, **settings}, {}, {}, seed), label, cost)
+
+
+def select(results: Sequence[Result], **wanted: object) -> list[Result]:
+    """The results whose labels have these values."""
+    return [
+        one for one in results if all(one.label.get(key) == value for key, value in wanted.items())
+    ]
+
+
+def errors(results: Sequence[Result]) -> list[float]:
+    """The errors of those fits that did not diverge."""
+    return [one.values["error"] for one in results if one.values.get("error") is not None]

@@ -1,0 +1,126 @@
+"""Numbers that Fig. 1's results hold: compiled errors, slopes, and ratios of one curve to another.
+
+Errors are compared in logarithms, cell by cell (target, m_h, seed); slopes are fitted only where
+m_h < r.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from attnrate.experiments.experiment import Result, errors, select
+from attnrate.experiments.spectral import Spectral, slope_of
+from attnrate.experiments.statistics import Interval, geometric_mean
+
+Results = Sequence[Result]
+Targets = Sequence[Spectral]
+Row = dict[str, float]
+
+
+def theory_rows(results: Results, target: Spectral) -> dict[int, Row]:
+    """Bounds and compiled errors of a target by head size."""
+    for one in select(results, curve="theory", **target.label):
+        names = [name for name in one.values if name != "m_h"]
+        return {
+            m_h: {name: one.values[name][i] for name in names}
+            for i, m_h in enumerate(one.values["m_h"])
+        }
+    return {}
+
+
+def points(results: Results, target: Spectral, curve: str) -> list[tuple[int, float]]:
+    """(m_h, error) of every fit of a curve with m_h < r, or of the compiled ones."""
+    if curve in ("compiled", "compiled l1"):
+        name = "mse" if curve == "compiled" else "l1"
+        rows = theory_rows(results, target)
+        return [(m_h, row[name]) for m_h, row in rows.items() if m_h < target.rank]
+    found = select(results, curve=curve, **target.label)
+    sizes = sorted({one.label["m_h"] for one in found})
+    return [(m, e) for m in target.below(sizes) for e in errors(select(found, m_h=m))]
+
+
+def curve_slope(results: Results, target: Spectral, curve: str) -> Interval:
+    """The exponent of a curve below the rank; nothing for fewer than three head sizes."""
+    return slope_of(points(results, target, curve), 3)
+
+
+@dataclass(frozen=True)
+class WithConstant:
+    """error = scale m_h^-rate + constant: the constant, and the typical factor of misfit."""
+
+    constant: float
+    misfit: float
+
+
+def with_constant(results: Results, target: Spectral, curve: str) -> WithConstant | None:
+    """The paper's form m_h^-(2α-1) + constant, fitted in logarithms; None for few points."""
+    found = points(results, target, curve)
+    if len({m_h for m_h, _ in found}) < 3:
+        return None
+    m_h, error = (np.asarray(side, dtype=float) for side in zip(*found, strict=True))
+    power, least = m_h**-target.rate, float(error.min())
+
+    def misfit(logs: np.ndarray) -> np.ndarray:
+        return np.asarray(np.log(np.exp(logs[0]) * power + np.exp(logs[1])) - np.log(error))
+
+    best = optimize.least_squares(misfit, [math.log(error.max()), math.log(least / 10)])
+    factor = math.exp(math.sqrt(float(np.mean(best.fun**2))))
+    return WithConstant(math.exp(best.x[1]), factor)
+
+
+def misfit_of_power(results: Results, target: Spectral, curve: str) -> float:
+    """The typical factor by which the fitted power law misses the errors; nan for few points."""
+    found = points(results, target, curve)
+    exponent = slope_of(found, 3).value
+    logs = [math.log(error) - exponent * math.log(m_h) for m_h, error in found]
+    return math.exp(float(np.std(logs))) if logs else math.nan
+
+
+def ratios(results: Results, target: Spectral, above: str, below: str) -> list[float]:
+    """error(above) / error(below) for every m_h and seed in which both curves have a fit."""
+    found = []
+    for one in select(results, curve=above, **target.label):
+        same = {key: one.label[key] for key in ("m_h", "seed")}
+        two = errors(select(results, curve=below, **target.label, **same))
+        found += [a / b for a in errors([one]) for b in two]
+    return found
+
+
+def pod_ratios(results: Results, target: Spectral, curve: str) -> list[float]:
+    """compiled error / trained error for every fit with m_h < r: above 1, training is better."""
+    rows = theory_rows(results, target)
+    return [
+        rows[m_h]["mse"] / error for m_h, error in points(results, target, curve) if m_h in rows
+    ]
+
+
+def pooled(values: Iterable[Sequence[float]]) -> Interval:
+    """The geometric mean over all of the lists together."""
+    return geometric_mean([value for some in values for value in some])
+
+
+def fallen(results: Results, target: Spectral, curve: str) -> float:
+    """error(the largest m_h < r) / error(the least m_h); nan for fewer than two head sizes."""
+    found = points(results, target, curve)
+    sizes = sorted({m_h for m_h, _ in found})
+    if len(sizes) < 2:
+        return math.nan
+    first, last = (
+        geometric_mean([e for m, e in found if m == end]) for end in (min(sizes), max(sizes))
+    )
+    return last.value / first.value
+
+
+def beyond(results: Results, target: Spectral, curve: str) -> Interval:
+    """error(m_h >= r) / error(the largest m_h < r), by the geometric means of a curve."""
+    found = select(results, curve=curve, **target.label)
+    sizes = sorted({one.label["m_h"] for one in found})
+    before = target.below(sizes)
+    if not before or len(before) == len(sizes):
+        return geometric_mean([])
+    last = geometric_mean(errors(select(found, m_h=before[-1]))).value
+    after = [e for m in sizes if m >= target.rank for e in errors(select(found, m_h=m))]
+    return geometric_mean([error / last for error in after])

@@ -1,0 +1,187 @@
+"""Figures and tables as plain data: what is drawn, not how; `report/` draws them.
+
+Everything here is made of numbers, words and tuples, so that it can be kept as JSON beside the
+results and be drawn again, by matplotlib for papers and by plotly for the page.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+#: How a series is drawn: measured values with intervals, theory as lines, the paper's own values
+Style = Literal["measured", "theory", "paper", "faint"]
+Scale = Literal["linear", "log"]
+#: Whole numbers are welcome where floats are
+Number = float | int
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values y over x, with intervals [low, high] where they are known.
+
+    "measured" is a line with markers and intervals, "theory" a dashed line, "paper" what the paper
+    reports, in one colour everywhere, "faint" a thin line behind the others. Values that are not
+    finite are left out when drawn. Series with the same `group` share a colour.
+    """
+
+    label: str
+    x: tuple[Number, ...]
+    y: tuple[Number, ...]
+    low: tuple[Number, ...] | None = None
+    high: tuple[Number, ...] | None = None
+    style: Style = "measured"
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("y", "low", "high"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.x):
+                raise ValueError(f"{self.label}: {name} has {len(values)} of {len(self.x)} values")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A reference line across a panel: horizontal at y, or vertical at x."""
+
+    label: str
+    x: Number | None = None
+    y: Number | None = None
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A panel of series over common axes; `ticks` are words for x = 0, 1, 2, ..."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    lines: tuple[Line, ...] = ()
+    ticks: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A panel that shows a matrix by shades; rows from top to bottom."""
+
+    title: str
+    x_label: str
+    y_label: str
+    values: tuple[tuple[Number, ...], ...]
+    low: Number | None = None
+    high: Number | None = None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A panel of points of two kinds in the plane, and weighted links from one to another.
+
+    `links` are (from, to, weight): positions in `points` and in `ends`; `right` says of each
+    whether it is a true link.
+    """
+
+    title: str
+    points: tuple[tuple[Number, Number], ...]
+    ends: tuple[tuple[Number, Number], ...]
+    links: tuple[tuple[int, int, Number], ...]
+    right: tuple[bool, ...]
+    points_label: str = "u"
+    ends_label: str = "v"
+
+
+Panel = Curves | Matrix | Graph
+_PANELS: dict[str, type[Curves] | type[Matrix] | type[Graph]] = {
+    "curves": Curves,
+    "matrix": Matrix,
+    "graph": Graph,
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels side by side, with a caption that says what to see."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of words and numbers; numbers are shown to three digits."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = field(default="")
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"{self.title}: a row has {len(row)} of {len(self.columns)} cells")
+
+
+def figure_to_plain(figure: Figure) -> dict[str, Any]:
+    """The figure as JSON values; numbers that are not finite become None."""
+    panels = []
+    for panel in figure.panels:
+        kind = next(name for name, type_ in _PANELS.items() if isinstance(panel, type_))
+        panels.append({"kind": kind, **_plain(vars(panel))})
+    return {**_plain(vars(figure) | {"panels": ()}), "panels": panels}
+
+
+def figure_from_plain(plain: dict[str, Any]) -> Figure:
+    """The inverse of `figure_to_plain`."""
+    panels = []
+    for entry in plain["panels"]:
+        given = {k: _tuples(v) for k, v in entry.items() if k != "kind"}
+        if entry["kind"] == "curves":
+            given["series"] = tuple(_series(one) for one in entry["series"])
+            given["lines"] = tuple(Line(**one) for one in entry["lines"])
+        elif entry["kind"] == "matrix":
+            given["values"] = tuple(_numbers(row) for row in entry["values"])
+        panels.append(_PANELS[entry["kind"]](**given))
+    return Figure(plain["name"], plain["title"], plain["caption"], tuple(panels))
+
+
+def table_to_plain(table: Table) -> dict[str, Any]:
+    """The table as JSON values."""
+    plain: dict[str, Any] = _plain(vars(table))
+    return plain
+
+
+def table_from_plain(plain: dict[str, Any]) -> Table:
+    """The inverse of `table_to_plain`."""
+    return Table(**{name: _tuples(value) for name, value in plain.items()})
+
+
+def _series(plain: dict[str, Any]) -> Series:
+    numbers = {k: v if v is None else _numbers(v) for k, v in plain.items() if k in _NUMBERS}
+    return Series(**{**plain, **numbers})
+
+
+_NUMBERS = ("x", "y", "low", "high")
+
+
+def _numbers(values: list[float | None]) -> tuple[Number, ...]:
+    return tuple(math.nan if value is None else value for value in values)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, (Series, Line)):
+        return _plain(vars(value))
+    return value

@@ -1,0 +1,172 @@
+"""Equivariance, Propositions 6.1 to 6.3 and B.1, and Theorem A.3, each as a check with a verdict.
+
+The checks of the propositions are those of theory/; Theorem A.3 is checked here, on the mended
+proof of theory/represent.py. A check that needs a correction says so in its text.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from attnrate.experiments.claims import Claim
+from attnrate.experiments.experiment import (
+    Conclusion,
+    Experiment,
+    Preset,
+    Result,
+    Task,
+    other_work,
+)
+from attnrate.experiments.plots import Table
+from attnrate.fitting.trial import Trial
+from attnrate.targets import AttentionTarget
+from attnrate.theory.check import Check
+from attnrate.theory.propositions import all_checks
+from attnrate.theory.represent import pair_product, product_and_sum, represent
+
+#: Where each check's statement stands in the paper
+PLACES = {
+    "Equivariance (App. A.1)": "App. A.1",
+    "Prop. 6.1": "Sec. 6.1",
+    "Prop. 6.2": "Sec. 6.1",
+    "Prop. 6.3": "Sec. 6.2",
+    "Prop. B.1 (1)": "App. B.1",
+    "Prop. B.1 (2)": "App. B.1",
+    "Prop. B.1 (3)": "App. B.1",
+    "Theorem A.3": "App. A.2",
+}
+_SAMPLES = 500
+_SAME = 1e-9
+#: Disjoint sets of inputs, one a position (Eq. 7)
+_TWO = ((0.0, 1.0), (2.0, 3.0))
+_THREE = ((4.0, 5.0), (1.0, 2.0), (7.0, 7.5))
+
+
+def tasks(preset: Preset) -> list[Task]:
+    """One task: all checks take a few seconds."""
+    return [other_work("propositions.checks", {}, {"part": "checks"}, cost=3.0)]
+
+
+def run_checks(trial: Trial) -> dict[str, Any]:
+    """Every check, as plain values."""
+    checks = (*all_checks(trial.seed), check_A_3(seed=trial.seed))
+    return {"checks": [asdict(check) for check in checks]}
+
+
+def check_A_3(samples: int = _SAMPLES, seed: int = 0) -> Check:
+    """Theorem A.3: any continuous H on X^(E) is of the form Eq. 8 with n = τ(2τd+1)+1.
+
+    Tried on two superpositions (Eq. 24) and on one function that is given as it is. The f of the
+    printed proof (Eq. 26) is tried too: two inputs with the same u(t) but different H_t show that
+    no F goes with it.
+    """
+    gap, off, sizes = 0.0, 0.0, []
+    for H, intervals in (
+        (pair_product(_TWO), _TWO),
+        (product_and_sum(_THREE), _THREE),
+        (_entangled, _THREE),
+    ):
+        target = represent(H, intervals)
+        x = target.sample(samples, seed)
+        wanted = H(x)
+        gap = max(gap, float((target(x) - wanted).abs().max() / wanted.abs().max()))
+        off = max(off, _weights_off(target, x))
+        length = target.length
+        sizes.append((target.f(x).shape[-1], length * (2 * length + 1) + 1))
+    within = all(n <= stated for n, stated in sizes)
+    same, different = _printed_collision()
+    return Check(
+        "Theorem A.3",
+        "Any continuous H on inputs with position encoding is of the form Eq. 8 with "
+        "n = τ(2τd+1)+1.",
+        f"x_0 x_1 and (x_0 - x_1)², a product and a square of a sum as superpositions, and "
+        f"sin(x_t Σx) + max x; τ = 2, 3, 3, d = 1, {samples} sequences each, seed {seed}",
+        "holds" if gap <= _SAME and off <= _SAME and within else "does not hold",
+        gap,
+        f"largest |H - its representation| = {gap:.2g} of the largest output, with n = "
+        f"{', '.join(str(n) for n, _ in sizes)} (the theorem: at most "
+        f"{', '.join(str(stated) for _, stated in sizes)}); attention off from 2/(τ+1) and 1/(τ+1) "
+        f"by {off:.2g}. The printed proof has a gap: with its f (Eq. 26) two inputs have u(t) "
+        f"equal to {same:.1g} and outputs {different:.2g} apart, so no F exists; a slot for every "
+        "position mends it.",
+    )
+
+
+def _entangled(x: torch.Tensor) -> torch.Tensor:
+    """H_t = sin(x_t Σ x) + max x: continuous, and no sum of functions of one variable."""
+    return torch.sin(x * x.sum(1, keepdim=True)) + x.amax(1, keepdim=True)
+
+
+def _weights_off(target: AttentionTarget, x: torch.Tensor) -> float:
+    """How far the attention is from 2/(τ+1) on the own position and 1/(τ+1) on the others."""
+    length = target.length
+    stated = (torch.ones(length, length) + torch.eye(length)).double() / (length + 1)
+    return float((target.attention(x) - stated).abs().max())
+
+
+def _printed_collision() -> tuple[float, float]:
+    """|u_0 - u_0'| and |H_0 - H_0'| for H_0 = y_0 + y_1, y_s = x_s - 2s, and the f of Eq. 26.
+
+    ψ_q,s = y_s for every q, so u(0) = (2 y_0 + y_1, 2 b_0 + b_1) / 3 sees one number of the two.
+    """
+    one, two = torch.tensor([0.0, 1.0]).double(), torch.tensor([0.5, 0.0]).double()
+    weights = torch.tensor([2.0, 1.0]).double() / 3
+    return float((weights @ (one - two)).abs()), float((one.sum() - two.sum()).abs())
+
+
+def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+    """A claim for every check; verdicts one to one."""
+    if not results:
+        return Conclusion(("The checks are not finished.",), (), (), ())
+    checks = [Check(**plain) for plain in results[0].values["checks"]]
+    count = {word: sum(check.verdict == word for check in checks) for word in _WORDS}
+    said = ", ".join(f"{number} {word}" for word, number in count.items() if number)
+    paragraph = (
+        f"{len(checks)} statements of the paper, each run against what it claims, without any "
+        f"training: {said}. A run can refute a statement or a correction of it; it cannot prove "
+        "one, so holds means: in everything that was tried."
+    )
+    table = Table(
+        "The propositions as checks",
+        ("statement", "verdict", "deciding number", "tested"),
+        tuple((check.name, check.verdict, check.value, check.tested) for check in checks),
+        "What each number is, and what was found, is told by the claims.",
+    )
+    return Conclusion((paragraph,), (), (table,), tuple(_claim(check) for check in checks))
+
+
+_WORDS = ("holds", "holds when corrected", "does not hold")
+
+
+def _claim(check: Check) -> Claim:
+    """The check as a claim; what follows "Corrected" in its text is the correction."""
+    found, *corrected = re.split(r"Corrected[:,] ", check.detail, maxsplit=1)
+    return Claim(
+        _name(check.name),
+        PLACES.get(check.name, check.name),
+        check.statement,
+        "propositions",
+        check.verdict,
+        found.strip(),
+        check.value,
+        correction="".join(corrected),
+    )
+
+
+def _name(check: str) -> str:
+    """ "Prop. B.1 (2)" as propositions-b-1-2."""
+    bare = re.sub(r"^Prop\.|\(App\. A\.1\)", "", check).lower()
+    return "propositions-" + "-".join(re.findall(r"[a-z0-9]+", bare))
+
+
+WORK = {"checks": run_checks}
+EXPERIMENT = Experiment(
+    "propositions",
+    "Propositions and the representation theorem as checks",
+    "App. A.1, A.2, B.1; sec. 6",
+    tasks,
+    conclude,
+)

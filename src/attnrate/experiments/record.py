@@ -1,0 +1,86 @@
+"""The record of one experiment: what it concluded, from what, kept as JSON."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attnrate.errors import InputError
+from attnrate.experiments.claims import Claim, claim_from_plain
+from attnrate.experiments.experiment import Conclusion
+from attnrate.experiments.plots import (
+    figure_from_plain,
+    figure_to_plain,
+    table_from_plain,
+    table_to_plain,
+)
+
+FORMAT = 1
+_EMPTY = Conclusion((), (), (), ())
+
+
+@dataclass(frozen=True)
+class Record:
+    """An experiment that was run: `failed` says why it has no conclusion, if it has none.
+
+    `finished` of `tasks` tasks were done; `seconds` is the time of all of them on one core.
+    """
+
+    name: str
+    title: str
+    place: str
+    preset: str
+    tasks: int
+    finished: int
+    seconds: float
+    provenance: dict[str, Any]
+    conclusion: Conclusion = _EMPTY
+    failed: str | None = None
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims that it tests."""
+        return self.conclusion.claims
+
+
+def record_to_plain(record: Record) -> dict[str, Any]:
+    """The record as JSON values."""
+    said = record.conclusion
+    return {
+        "format": FORMAT,
+        **{key: value for key, value in vars(record).items() if key != "conclusion"},
+        "paragraphs": list(said.paragraphs),
+        "figures": [figure_to_plain(figure) for figure in said.figures],
+        "tables": [table_to_plain(table) for table in said.tables],
+        "claims": [claim.to_plain() for claim in said.claims],
+    }
+
+
+def record_from_plain(plain: dict[str, Any]) -> Record:
+    """The inverse of `record_to_plain`; InputError for a record of a newer format."""
+    if plain.get("format") != FORMAT:
+        raise InputError(
+            f"this record has not the format {FORMAT}", plain.get("format"), "Run it again."
+        )
+    said = Conclusion(
+        tuple(plain["paragraphs"]),
+        tuple(figure_from_plain(figure) for figure in plain["figures"]),
+        tuple(table_from_plain(table) for table in plain["tables"]),
+        tuple(claim_from_plain(claim) for claim in plain["claims"]),
+    )
+    whole = {"format", "paragraphs", "figures", "tables", "claims"}
+    record = Record(**{key: value for key, value in plain.items() if key not in whole})
+    return replace(record, conclusion=said)
+
+
+def save_record(record: Record, path: Path) -> None:
+    """Write the record whole or not at all."""
+    text = json.dumps(record_to_plain(record), indent=1, ensure_ascii=False, allow_nan=False)
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(text + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+def load_record(path: Path) -> Record:
+    """The record in that file."""
+    return record_from_plain(json.loads(path.read_text(encoding="utf-8")))

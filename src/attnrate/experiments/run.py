@@ -1,0 +1,216 @@
+"""Running experiments: all of their tasks as one sweep, then what each of them concludes.
+
+A folder belongs to one preset. It holds `trials.sqlite` (the store of the sweep), a record for
+every experiment under `records/`, and whatever the report makes of them. An experiment that fails
+leaves the others alone.
+"""
+
+import json
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast, get_args
+
+from attnrate.errors import InputError, require_choice
+from attnrate.experiments import NAMES, load
+from attnrate.experiments.experiment import Experiment, Preset, Result, Task
+from attnrate.experiments.record import Record, load_record, save_record
+from attnrate.experiments.work import RUN_TASK
+from attnrate.fitting.build import complete
+from attnrate.fitting.provenance import provenance
+from attnrate.fitting.records import Failed, Finished
+from attnrate.fitting.store import Store
+from attnrate.fitting.sweep import sweep
+from attnrate.fitting.trial import Sized
+
+_MARK = "attnrate.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment with its tasks, or with the reason why it has none."""
+
+    experiment: Experiment
+    tasks: tuple[Task, ...] = ()
+    failed: str | None = None
+
+
+def run_experiments(
+    names: object = (),
+    preset: object = "quick",
+    folder: object = None,
+    engine: object = "local",
+    workers: object = None,
+    progress: bool | None = None,
+) -> Path:
+    """Run what is not in the folder yet and conclude; the folder, with a record an experiment.
+
+    `names` are experiments, all of them if none is named. The folder is reproduction-PRESET if none
+    is given; it must be new, empty, or one of an earlier run with the same preset, which then goes
+    on. Called again it runs only what is missing.
+    """
+    chosen, size = as_names(names), as_preset(preset)
+    plans = [_plan(load(name), size) for name in chosen]
+    place = claim_folder(folder, size)
+    store = place / "trials.sqlite"
+    for wave in _waves(plans, size):
+        sweep(wave, engine, store, workers, progress, RUN_TASK)
+    conclude_experiments(plans, size, place)
+    return place
+
+
+def conclude_folder(folder: object) -> Path:
+    """Conclude again from what is finished in the folder, running nothing."""
+    place, preset = open_folder(folder)
+    known = [name for name in NAMES if _record_path(place, name).exists()]
+    if not known:
+        known = list(NAMES)
+    conclude_experiments([_plan(load(name), preset) for name in known], preset, place)
+    return place
+
+
+def conclude_experiments(plans: Sequence[Plan], preset: Preset, place: Path) -> None:
+    """Write the record of every plan from the finished trials in the folder's store."""
+    with Store(place / "trials.sqlite") as kept:
+        for plan in plans:
+            trials = [task.trial for task in plan.tasks]
+            finished = {row.key: row for row in kept.finished(trials)}
+            record = _record(plan, preset, finished, kept.failed(trials))
+            save_record(record, _record_path(place, plan.experiment.name))
+
+
+def records_in(place: Path) -> list[Record]:
+    """The records of a folder, in the order of the page."""
+    paths = [_record_path(place, name) for name in NAMES]
+    return [load_record(path) for path in paths if path.exists()]
+
+
+def as_names(names: object) -> tuple[str, ...]:
+    """The names of experiments, each known and in the order of the page; all for none."""
+    words = (names,) if isinstance(names, str) else names
+    if not isinstance(words, Iterable):
+        raise InputError("names must be names of experiments", names, f"Known: {', '.join(NAMES)}.")
+    asked = list(words)
+    for name in asked:
+        load(name)
+    return tuple(name for name in NAMES if name in asked or not asked)
+
+
+def as_preset(preset: object) -> Preset:
+    """The preset, if it is one."""
+    require_choice("preset", preset, get_args(Preset))
+    return cast(Preset, preset)
+
+
+def claim_folder(folder: object, preset: Preset) -> Path:
+    """Make the folder, or take one that an earlier run with the same preset has made."""
+    place = _as_path(f"reproduction-{preset}" if folder is None else folder)
+    if place.exists():
+        if not place.is_dir():
+            raise InputError("the output must be a folder, this is a file", str(place))
+        if any(place.iterdir()):
+            _, there = open_folder(place)
+            if there != preset:
+                raise InputError(
+                    f"this folder holds the results of the preset {there!r}",
+                    str(place),
+                    f"Name another folder for {preset!r}.",
+                )
+            return place
+    try:
+        (place / "records").mkdir(parents=True, exist_ok=True)
+        mark = {"made_by": "attnrate reproduce", "format": _FORMAT, "preset": preset}
+        (place / _MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise InputError(
+            f"the output folder cannot be made ({problem.strerror})", str(place)
+        ) from None
+    return place
+
+
+def open_folder(folder: object) -> tuple[Path, Preset]:
+    """A folder that `reproduce` has made, and its preset; InputError for any other."""
+    place = _as_path(folder)
+    try:
+        mark = json.loads((place / _MARK).read_text(encoding="utf-8"))
+        ours = mark["made_by"] == "attnrate reproduce" and mark["preset"] in get_args(Preset)
+    except (OSError, ValueError, KeyError, TypeError):
+        mark, ours = {}, False
+    if not ours:
+        raise InputError(
+            "this folder was not made by attnrate reproduce, so nothing in it is touched",
+            str(place),
+            "Name a new or empty folder, or one of an earlier run.",
+        )
+    if mark.get("format") != _FORMAT:
+        raise InputError(
+            "this folder has another format", mark.get("format"), "Use that version of attnrate."
+        )
+    (place / "records").mkdir(exist_ok=True)
+    return place, mark["preset"]
+
+
+def _as_path(folder: object) -> Path:
+    if not isinstance(folder, (str, Path)) or not str(folder):
+        raise InputError("the output must be the name of a folder", folder)
+    return Path(folder)
+
+
+def _record_path(place: Path, name: str) -> Path:
+    return place / "records" / f"{name}.json"
+
+
+def _plan(experiment: Experiment, preset: Preset) -> Plan:
+    """The experiment's tasks with all settings of fits spelled out."""
+    try:
+        tasks = [_completed(task) for task in experiment.tasks(preset)]
+    except Exception:  # one experiment that cannot be set up must not stop the others
+        return Plan(experiment, failed=traceback.format_exc(limit=-4))
+    return Plan(experiment, tuple(tasks))
+
+
+def _completed(task: Task) -> Task:
+    if "work" in task.trial.target:
+        return task
+    (whole,) = complete([task.trial])
+    return replace(task, trial=whole.trial)
+
+
+def _waves(plans: Sequence[Plan], preset: Preset) -> list[list[Sized]]:
+    """All tasks, each trial once; the paper preset by seeds, so that early results cover all."""
+    costs = {task.trial: task.cost for plan in plans for task in plan.tasks}
+    sized = [Sized(trial, max(1, round(1000 * cost))) for trial, cost in costs.items()]
+    if preset == "quick":
+        return [sized] if sized else []
+    seeds = sorted({one.trial.seed for one in sized})
+    return [[one for one in sized if one.trial.seed == seed] for seed in seeds]
+
+
+def _record(
+    plan: Plan, preset: Preset, finished: dict[str, Finished], failures: Sequence[Failed]
+) -> Record:
+    done = [(task, finished[task.trial.key]) for task in plan.tasks if task.trial.key in finished]
+    experiment = plan.experiment
+    record = Record(
+        name=experiment.name,
+        title=experiment.title,
+        place=experiment.place,
+        preset=preset,
+        tasks=len(plan.tasks),
+        finished=len(done),
+        seconds=sum((row.seconds for _, row in done), 0.0),
+        provenance=provenance() | {"finished": max((row.finished for _, row in done), default="")},
+    )
+    if plan.failed is not None:
+        return replace(record, failed=plan.failed)
+    problem = None
+    if failures:
+        problem = f"{len(failures)} of {len(plan.tasks)} tasks failed; the first:\n"
+        problem += failures[0].error
+    try:
+        results = [Result(task.label, row.result) for task, row in done]
+        return replace(record, conclusion=experiment.conclude(preset, results), failed=problem)
+    except Exception:  # what it cannot conclude is said on the page, beside what the others can
+        return replace(record, failed=(problem or "") + traceback.format_exc(limit=-4))

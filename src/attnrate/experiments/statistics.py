@@ -1,0 +1,63 @@
+"""Intervals over seeds: means of errors, and slopes of power laws."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with the interval that holds the true one with 95 % confidence.
+
+    With one observation there is none: low and high are nan.
+    """
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.value:.3g}"
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+def mean(values: Sequence[float]) -> Interval:
+    """The arithmetic mean with Student's interval."""
+    kept = np.asarray(values, dtype=float)
+    if len(kept) == 0:
+        return Interval(math.nan, math.nan, math.nan, 0)
+    centre = float(kept.mean())
+    if len(kept) == 1:
+        return Interval(centre, math.nan, math.nan, 1)
+    half = float(stats.t.ppf(0.5 + _LEVEL / 2, len(kept) - 1) * kept.std(ddof=1))
+    half /= math.sqrt(len(kept))
+    return Interval(centre, centre - half, centre + half, len(kept))
+
+
+def geometric_mean(values: Sequence[float]) -> Interval:
+    """The geometric mean with Student's interval for the logarithms: for errors over decades."""
+    logs = mean([math.log(max(value, 1e-300)) for value in values])
+    return Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.count)
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
+    """The exponent of y = c x^slope: least squares of the logarithms, Student's interval."""
+    if len(x) < 2:
+        return Interval(math.nan, math.nan, math.nan, len(x))
+    a, b = np.log(x), np.log(y)
+    around = a - a.mean()
+    spread = float(around @ around)
+    centre = float(around @ b) / spread
+    if len(x) == 2:
+        return Interval(centre, math.nan, math.nan, 2)
+    residual = b - b.mean() - centre * around
+    error = math.sqrt(float(residual @ residual) / (len(x) - 2) / spread)
+    half = float(stats.t.ppf(0.5 + _LEVEL / 2, len(x) - 2)) * error
+    return Interval(centre, centre - half, centre + half, len(x))

@@ -1,0 +1,73 @@
+"""Table 3: a linear RNN and a Transformer on a random kernel, ρ(s) ~ U[0, 1], and permuted.
+
+The paper: the RNN cannot learn such a target, the Transformer can, and a permutation makes no
+difference, because the target has no temporal ordering. Here every cell is fitted by both recipes,
+beside the exact floors of linear RNNs and the cost of predicting one constant.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attnrate.experiments import table3_claims
+from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task
+from attnrate.experiments.tables import LENGTH, Cell, Way, Ways, fit_tasks
+
+#: Table 3 of the paper: mean squared errors
+CELLS = (
+    Cell("RNN", "original", 5.58),
+    Cell("RNN", "permuted", 5.24),
+    Cell("Transformer", "original", 5.43e-4),
+    Cell("Transformer", "permuted", 5.36e-4),
+)
+MOVED = 10
+KERNEL_SEED = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How each model is fitted by each recipe."""
+
+    ways: Ways
+
+
+QUICK = Settings(
+    {
+        ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
+        ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
+        ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1600, "batch": 64}, 29.0, 1),
+        ("Transformer", "paper"): Way({"steps": 800, "batch": 32, "first_batch": 32}, 5.0, 1),
+    }
+)
+PAPER = Settings(
+    {
+        ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
+        ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
+        ("Transformer", "strong"): Way({"lr": 0.01, "steps": 4000}, 110.0, 5),
+        ("Transformer", "paper"): Way({"steps": 12_000, "batch": 32, "first_batch": 32}, 90.0, 5),
+    }
+)
+
+
+def targets() -> dict[str, dict[str, Any]]:
+    """The target with the random kernel, and the same with its inputs permuted."""
+    original = {"kind": "linear", "kernel": {"uniform": KERNEL_SEED}, "length": LENGTH}
+    return {"original": original, "permuted": {**original, "permute": {"swap_ends": MOVED}}}
+
+
+def tasks(preset: Preset) -> list[Task]:
+    """A fit for every cell, recipe and seed."""
+    chosen = QUICK if preset == "quick" else PAPER
+    return fit_tasks(CELLS, targets(), chosen.ways)
+
+
+def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+    """The table with floors, the contrasts by both recipes, and the claims."""
+    del preset
+    return table3_claims.conclusion(results, CELLS, targets())
+
+
+WORK: dict[str, Any] = {}
+EXPERIMENT = Experiment(
+    "table3", "A target without temporal ordering", "App. C, Table 3", tasks, conclude
+)

@@ -1,0 +1,169 @@
+"""The training loop: from given weights until the steps are done or the error is flat."""
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from attnrate.errors import InputError
+from attnrate.fitting.recipe import Recipe, make_optimizer
+from attnrate.targets import Target
+
+#: Sequences for watching a fit
+_WATCHED = 512
+#: Seeds of inputs are spread so that training, watching and judging never share any
+_TRAINING, _WATCHING, JUDGING = 1 << 40, 1 << 41, 1 << 42
+#: Leaves room for all of these, and for the seeds of further starts
+LARGEST_SEED = (1 << 62) - 1
+#: An error so many times that of the first look has diverged
+_EXPLODED = 1e4
+
+
+@dataclass(frozen=True)
+class Look:
+    """The error on the watched inputs at one moment of a fit, and which start it belongs to.
+
+    `seconds` are of training in this start, with those of its attempts that diverged.
+    """
+
+    step: int
+    seconds: float
+    error: float
+    start: int = 0
+
+
+class Plateau:
+    """When an error has stopped falling: not by the share `gain` in all within `patience` looks.
+
+    The fall is counted from the last mark, not from look to look, so that a slow one counts.
+    """
+
+    def __init__(self, gain: float, patience: int) -> None:
+        self._gain, self._patience = gain, patience
+        self._mark, self._since = math.inf, 0
+
+    def sees(self, error: float) -> bool:
+        """Whether, with this look, the error is on a plateau."""
+        if error < self._mark * (1 - self._gain):
+            self._mark, self._since = error, 0
+            return False
+        self._since += 1
+        return self._since >= self._patience
+
+
+@dataclass
+class Run:
+    """A training run; filled in as it goes. `lowest` is the watched error of the weights kept."""
+
+    model: nn.Module
+    lowest: float
+    curve: list[Look] = field(default_factory=list)
+    seconds: float = 0.0
+    steps: int = 0
+    stopped: str = "steps"
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the error became infinite, or much larger than it was at the first look."""
+        return self.stopped == "diverged"
+
+
+def train(
+    target: Target,
+    model: nn.Module,
+    recipe: Recipe,
+    seed: int,
+    place: torch.device,
+    scale: float,
+    watch: Callable[[Look], object],
+    spent: float = 0.0,
+) -> Run:
+    """Train `model` itself, with `scale` times the recipe's step sizes; on the CPU at the end.
+
+    The weights that had the least error when looked at, or the first ones, are kept. Looks count
+    their seconds from `spent`. The time of looking is not counted.
+    """
+    model = model.to(place).train()
+    optimizer = make_optimizer(recipe, [p for p in model.parameters() if p.requires_grad])
+    generator = torch.Generator().manual_seed(_TRAINING + seed)
+    watched = _Watched(target, seed, place)
+    run = Run(model, watched.error(model), seconds=spent)
+    kept = copy.deepcopy(model.state_dict())
+    plateau = Plateau(recipe.gain, recipe.patience)
+    clock = _Clock(place)
+    for step in range(recipe.steps):
+        x = target.inputs.draw(recipe.batch_at(step), target.length, generator).float()
+        loss = nn.functional.mse_loss(model(x.to(place)), target(x).to(place))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate(step, scale)
+        run.steps = step + 1
+        try:
+            optimizer.step()
+        # SOAP decomposes what it has of the gradients, and fails when they are not finite
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+            run.seconds += clock.lap()
+            run.stopped = "diverged"
+            break
+        if run.steps % recipe.check_every and run.steps < recipe.steps:
+            continue
+        run.seconds += clock.lap()
+        look = Look(run.steps, run.seconds, watched.error(model))
+        first = run.curve[0] if run.curve else look
+        if not math.isfinite(look.error) or look.error > _EXPLODED * first.error:
+            run.stopped = "diverged"
+            break
+        run.curve.append(look)
+        watch(look)
+        if not look.error >= run.lowest:
+            run.lowest, kept = look.error, copy.deepcopy(model.state_dict())
+        if plateau.sees(look.error):
+            run.stopped = "plateau"
+            break
+        clock.lap()
+    model.load_state_dict(kept)
+    model.cpu().eval()
+    return run
+
+
+class _Watched:
+    """Inputs that are not trained on, and what the target makes of them."""
+
+    def __init__(self, target: Target, seed: int, place: torch.device) -> None:
+        x = target.sample(_WATCHED, _WATCHING + seed, torch.float32)
+        self.truth = target(x.double()).float().to(place)
+        self.x = x.to(place)
+
+    def error(self, model: nn.Module) -> float:
+        """The mean squared error of the model, which is in training again afterwards."""
+        with torch.no_grad():
+            found = model.eval()(self.x)
+        model.train()
+        if found.shape != self.truth.shape:
+            raise InputError(
+                f"the model must give the shape of the target's values, {tuple(self.truth.shape)}",
+                tuple(found.shape),
+                f"Make it for out = {self.truth.shape[-1]} coordinates.",
+            )
+        return float(nn.functional.mse_loss(found, self.truth))
+
+
+class _Clock:
+    """Seconds between two laps, with all that a GPU was told to do in them."""
+
+    def __init__(self, place: torch.device) -> None:
+        self._place = place
+        self._last = time.perf_counter()
+
+    def lap(self) -> float:
+        """The seconds since the last lap."""
+        if self._place.type == "cuda":
+            torch.cuda.synchronize(self._place)
+        before, self._last = self._last, time.perf_counter()
+        return self._last - before

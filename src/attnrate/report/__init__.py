@@ -1,0 +1,1 @@
+"""Drawing what experiments found: figures for papers, the page, the table in a terminal."""

@@ -1,0 +1,31 @@
+"""Files of a report: safe names, and writing whole or not at all."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def safe_name(name: str) -> str:
+    """The name without anything that has a meaning in a path, a URL or HTML."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".") or "-"
+
+
+def safe_names(names: Iterable[str]) -> list[str]:
+    """Safe names that all differ, even without regard to case; one that was there gets a number."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        safe, count = safe_name(name), 1
+        while safe.lower() in taken:
+            count += 1
+            safe = f"{safe_name(name)}-{count}"
+        taken.add(safe.lower())
+        found.append(safe)
+    return found
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write the file beside its place and put it there when it is complete."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(data)
+    beside.replace(path)

@@ -1,0 +1,110 @@
+"""The skeleton of every page: one HTML file that loads nothing, with plots, in light and dark.
+
+A page is a template that extends templates/base.html.j2; the macros of templates/parts.html.j2 draw
+figures and tables. Text is escaped by jinja2, plots are JSON in which nothing can end a script, and
+the Content-Security-Policy lets only the page's own scripts run, by their hashes.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from attnrate.errors import InputError
+from attnrate.experiments.plots import Figure
+from attnrate.report import words
+from attnrate.report.interactive import interactive
+from attnrate.report.layout import BREAKS, WIDTHS
+from attnrate.report.style import COLOURS, css_variables, light_to_dark
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_NO_EXTRA = "Install it: pip install 'attnrate[report]'."
+
+
+def render(template: str, figures: Mapping[str, Figure], **context: Any) -> str:
+    """The page of a template; `figures` by the ids of the places where they are drawn."""
+    from markupsafe import Markup
+
+    environment = _environment()
+    scripts = [_text_of("theme.js")]
+    if figures:
+        scripts += [_plotly(), _text_of("plots.js")]
+    return environment.get_template(template).render(
+        **context,
+        palette=Markup(css_variables()),
+        style=Markup(_text_of("style.css")),
+        scripts=[Markup(script) for script in scripts],
+        policy=_policy(scripts),
+        plots=Markup(safe_json(_payload(figures))) if figures else None,
+        backgrounds=COLOURS["background"],
+    )
+
+
+def safe_json(value: object) -> str:
+    """JSON that can stand inside a script element: nothing in it ends or opens one."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def _payload(figures: Mapping[str, Figure]) -> dict[str, Any]:
+    plots = {}
+    for place, figure in figures.items():
+        drawn = {width: interactive(figure, width) for width in WIDTHS}
+        layouts = {width: one["layout"] for width, one in drawn.items()}
+        plots[place] = {"data": drawn["wide"]["data"], "layouts": layouts}
+    return {"plots": plots, "dark": light_to_dark(), "breaks": BREAKS}
+
+
+def _policy(scripts: list[str]) -> str:
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    # plotly.js writes a style element; images are those beside the page and those of plotly.js.
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src 'self' file: data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _environment() -> "Environment":
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError:
+        raise InputError(
+            "the page needs jinja2, which is not installed", "jinja2", _NO_EXTRA
+        ) from None
+    environment = Environment(
+        loader=PackageLoader("attnrate.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"cell": words.cell, "duration": words.duration}
+    environment.globals |= {"verdicts": words.VERDICTS}
+    return environment
+
+
+@cache
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise InputError(
+            "the page needs plotly, which is not installed", "plotly", _NO_EXTRA
+        ) from None
+    # A script is hashed as the browser reads it: with plain line ends.
+    script: str = get_plotlyjs()
+    return script.replace("\r\n", "\n").replace("</script", "<\\/script")
+
+
+@cache
+def _text_of(name: str) -> str:
+    return (files("attnrate.report") / "templates" / name).read_text(encoding="utf-8")

@@ -1,0 +1,130 @@
+"""One palette and one look for every figure and page, in light and in dark.
+
+Colours have names ("c0", "paper", "ink"); each name has one value in light and one in dark. The
+eight series colours differ in lightness as well as in hue, and every series also has its own
+marker or dash, so that figures can be read in grey and by colour-blind readers. The paper's own
+values are always crimson diamonds, and nothing else is.
+"""
+
+from dataclasses import dataclass
+
+from attnrate.experiments.plots import Curves, Figure, Series
+
+#: name: (in light, in dark); all values in light differ, so that a page can exchange them
+COLOURS: dict[str, tuple[str, str]] = {
+    # Series
+    "c0": ("#1b4f8a", "#7fb2ef"),
+    "c1": ("#c27a00", "#f2b24a"),
+    "c2": ("#0a8466", "#4fd0a8"),
+    "c3": ("#7a3d9e", "#c79be8"),
+    "c4": ("#3d94cc", "#a8dbf8"),
+    "c5": ("#65503c", "#c9b8a4"),
+    "c6": ("#7b8500", "#cdd65a"),
+    "c7": ("#24292f", "#f0eee9"),
+    "paper": ("#c8102e", "#ff6b7d"),
+    "faint": ("#8d949c", "#767e87"),
+    # The page
+    "background": ("#fdfcfa", "#15171a"),
+    "card": ("#f5f3ee", "#1e2125"),
+    "ink": ("#1d2126", "#e6e4df"),
+    "muted": ("#565e67", "#a5abb2"),
+    "rule": ("#dedbd4", "#353b42"),
+    "link": ("#1a56a8", "#8ab8f5"),
+    # Verdicts and failures
+    "good": ("#1c6b3f", "#6fd39a"),
+    "amended": ("#17608f", "#7cc0f0"),
+    "bad": ("#a8201a", "#ff8f87"),
+    "unknown": ("#8a5800", "#e9b650"),
+    "aside": ("#57606a", "#a6acb3"),
+    # Shades of a matrix: from nothing to much, and from negative over nothing to positive
+    "s0": ("#f7f5f1", "#1f2328"),
+    "s1": ("#d3e1ef", "#203b5d"),
+    "s2": ("#a3c4e2", "#2a5a8f"),
+    "s3": ("#6a9fcf", "#3f80bf"),
+    "s4": ("#3a76b3", "#6fa9dd"),
+    "s5": ("#1d4f8c", "#a9cff1"),
+    "s6": ("#0c2f5e", "#e3f1ff"),
+    "d0": ("#1d4c8a", "#9cc6f4"),
+    "d1": ("#86acd8", "#3d6fa6"),
+    "d2": ("#f6f4f0", "#202429"),
+    "d3": ("#e3b06a", "#a56a17"),
+    "d4": ("#9c5400", "#ffc879"),
+}
+SEQUENTIAL = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
+DIVERGING = ("d0", "d1", "d2", "d3", "d4")
+RIGHT_LINK, WRONG_LINK = "c0", "c1"
+
+_SERIES_COLOURS = 8
+_MARKERS = ("circle", "square", "triangle-up", "pentagon", "triangle-down", "x", "hexagon", "cross")
+_THEORY_DASHES = ("dash", "dashdot", "longdash", "longdashdot")
+_PAPER_DASHES = ("dot", "dashdot", "dash")
+_LINE_DASHES = ("dot", "dashdot", "dash", "longdashdot")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn; colours are names, `fill` is that of its markers."""
+
+    colour: str
+    dash: str = "solid"
+    marker: str | None = None
+    fill: str = "background"
+    width: float = 1.8
+    opacity: float = 1.0
+
+
+def light(name: str) -> str:
+    """The colour of that name in light."""
+    return COLOURS[name][0]
+
+
+def light_to_dark() -> dict[str, str]:
+    """For each colour in light the one that takes its place in dark."""
+    return dict(COLOURS.values())
+
+
+def css_variables() -> str:
+    """The palette as variables of a style sheet; the browser takes the half that it needs."""
+    return "\n".join(f"  --{name}: light-dark({a}, {b});" for name, (a, b) in COLOURS.items())
+
+
+def key_of(series: Series) -> tuple[str, str | None, str]:
+    """What makes two series of a figure look the same: their label, group and style."""
+    return series.label, series.group, series.style
+
+
+def looks_of(figure: Figure) -> dict[tuple[str, str | None, str], Look]:
+    """The look of every series of a figure, the same in all of its panels, in order of mention."""
+    mentioned = {key_of(s): s for p in figure.panels if isinstance(p, Curves) for s in p.series}
+    groups = {s.group for s in mentioned.values() if s.style != "paper"}
+    colours: dict[str, int] = {}
+    for one in mentioned.values():
+        if one.style in ("measured", "theory") or (one.style == "faint" and one.group):
+            colours.setdefault(one.group or one.label, len(colours))
+    counts = dict.fromkeys(("measured", "theory", "paper", "faint"), 0)
+    looks = {}
+    for key, one in mentioned.items():
+        place = counts[one.style]
+        counts[one.style] += 1
+        index = colours.get(one.group or one.label, 0)
+        colour = f"c{index % _SERIES_COLOURS}"
+        if one.style == "measured":
+            # The eight after the first eight have the same colours with other markers.
+            marker = _MARKERS[(place + place // len(_MARKERS)) % len(_MARKERS)]
+            looks[key] = Look(colour, marker=marker, fill=colour)
+        elif one.style == "theory":
+            looks[key] = Look(colour, _THEORY_DASHES[place % len(_THEORY_DASHES)])
+        elif one.style == "paper":
+            fill = colour if one.group and one.group in groups else "background"
+            dash = _PAPER_DASHES[place % len(_PAPER_DASHES)]
+            looks[key] = Look("paper", dash, "diamond", fill, width=1.5)
+        else:
+            looks[key] = Look(colour if one.group else "faint", width=0.9, opacity=0.55)
+    return looks
+
+
+def line_dashes(figure: Figure) -> dict[str, str]:
+    """The dash of every reference line, by its label."""
+    panels = [panel for panel in figure.panels if isinstance(panel, Curves)]
+    labels = dict.fromkeys(line.label for panel in panels for line in panel.lines)
+    return {label: _LINE_DASHES[i % len(_LINE_DASHES)] for i, label in enumerate(labels)}

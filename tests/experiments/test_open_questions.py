@@ -1,0 +1,137 @@
+"""Variants of Eq. 5: equal parameters, and verdicts that go both ways."""
+
+import json
+import math
+
+import pytest
+
+from attnrate.experiments import open_questions as questions
+from attnrate.experiments.experiment import Result
+from attnrate.experiments.open_variants import BASELINE, VARIANTS
+from attnrate.experiments.record import Record, record_from_plain, record_to_plain
+from attnrate.experiments.spectral import LONG, RECIPES, Spectral
+from attnrate.experiments.work import run_task
+from attnrate.fitting.build import build_model, complete
+from attnrate.fitting.trial import Trial
+from attnrate.targets import spectral_target
+
+CELLS = ((Spectral(1.0, LONG), 4), (Spectral(1.0, LONG), 16), (Spectral(0.55, LONG), 4))
+
+
+def everything(times=None, slope=-1.0, seeds=(0, 1, 2), variants=tuple(VARIANTS)):
+    """Errors c size^slope, times a factor for some variants, with a little scatter."""
+    results = []
+    for target, size in (*CELLS, (Spectral(0.55, LONG), 16)):
+        for index, name in enumerate(variants):
+            for seed in seeds:
+                factor = (times or {}).get(name, 1.0) * (1 + 0.01 * math.sin(index + 5 * seed))
+                label = {"variant": name, **target.label, "size": size, "seed": seed}
+                values = {"error": 0.1 * factor * size**slope, "parameters": 100}
+                results.append(Result(label, values))
+    return results
+
+
+def concluded(results):
+    said = questions.conclude("paper", results)
+    record = Record("open-questions", "", "", "paper", 1, 1, 0.0, {}, said)
+    plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
+    assert record_to_plain(record_from_plain(plain)) == plain
+    return said
+
+
+def claims(results):
+    return {c.name.removeprefix("open-questions-"): c for c in concluded(results).claims}
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_every_task_builds_once(preset):
+    tasks = questions.tasks(preset)
+    assert len({task.trial.key for task in tasks}) == len(tasks)
+    complete([task.trial for task in tasks])
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_the_baseline_s_fits_are_those_of_fig1(preset):
+    from attnrate.experiments import fig1
+
+    keys = {task.trial.key for task in fig1.tasks(preset)}
+    base = [t for t in questions.tasks(preset) if t.label["variant"] == BASELINE]
+    assert base
+    assert {task.trial.key for task in base} <= keys
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_variants_have_the_baseline_s_parameters_and_total_head_size(name, size):
+    target = spectral_target(1.0, 6)
+    model, base = (
+        build_model(questions.model_settings(VARIANTS[one], size), target)
+        for one in (name, BASELINE)
+    )
+    assert model.parameter_count() == pytest.approx(base.parameter_count(), rel=0.05)
+    assert model.heads * model.m_h == size
+    assert model.heads * model.m_v == base.m_v
+
+
+def test_variants_that_do_the_same_hold():
+    found = claims(everything())
+    assert {claim.verdict for claim in found.values()} == {"holds"}
+    assert found["heads"].value == pytest.approx(1.0, abs=0.05)
+
+
+def test_variants_that_do_better_or_worse_are_told():
+    found = claims(everything({"4 heads": 0.1, "2 layers": 7.0}))
+    assert found["heads"].verdict == found["depth"].verdict == "does not hold"
+    assert found["heads"].value == pytest.approx(0.1, rel=0.05)
+    assert "pessimistic" in found["heads"].correction
+    assert "optimistic" in found["depth"].correction
+    assert found["scale"].verdict == "holds"
+
+
+def test_errors_that_grow_with_the_head_size_refute_the_phenomenon():
+    assert claims(everything(slope=0.5))["phenomenon"].verdict == "does not hold"
+
+
+def test_what_is_missing_leaves_claims_open():
+    assert {claim.verdict for claim in claims([]).values()} == {"open"}
+    no_base = everything(variants=("4 heads", "layer norm"))
+    assert claims(no_base)["heads"].verdict == "open"
+    lost = [Result(one.label, {"error": None}) for one in everything()]
+    assert {claim.verdict for claim in claims(lost).values()} == {"open"}
+
+
+def test_a_spread_too_wide_to_tell_is_open():
+    results = [
+        Result(one.label, {"error": one.values["error"] * 30 ** ((-1) ** one.label["seed"])})
+        if one.label["variant"] == "4 heads"
+        else one
+        for one in everything()
+    ]
+    assert claims(results)["heads"].verdict == "open"
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([0.51, 1.95] * 3, "holds"),
+        ([1e-9, *[0.4] * 5], "does not hold"),
+        ([0.2, 1.9] * 3, "open"),
+        ([0.6, 1.8], "open"),
+        ([0.05, 0.4], "open"),
+    ],
+)
+def test_six_cells_that_agree_decide_where_their_interval_cannot_and_two_do_not(ratios, verdict):
+    def scaled():
+        for seed, factor in enumerate(ratios):
+            for one in everything(seeds=(seed,), variants=(BASELINE, "1/√m_h"))[:2]:
+                of_base = one.label["variant"] == BASELINE
+                yield Result(one.label, {"error": 1e-3 if of_base else 1e-3 * factor})
+
+    assert claims(list(scaled()))["scale"].verdict == verdict
+
+
+def test_the_costliest_variant_is_fitted():
+    settings = questions.model_settings(VARIANTS["2 layers, residual, layer norm"], 4)
+    recipe = {**RECIPES["quick"], "steps": 2}
+    found = run_task(Trial(Spectral(1.0, 6).settings, settings, recipe, 0))
+    assert found["error"] > 0

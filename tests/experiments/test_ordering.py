@@ -1,0 +1,133 @@
+import json
+from collections.abc import Callable
+
+import pytest
+
+from attnrate.experiments import load
+from attnrate.experiments.experiment import Result
+from attnrate.experiments.ordering import EXPERIMENT, NAMES, parameters, tasks
+from attnrate.experiments.ordering_claims import crossing
+from attnrate.experiments.record import Record, record_from_plain, record_to_plain
+from attnrate.experiments.work import run_task
+from attnrate.fitting.trial import Trial
+
+SHARES = {"as it is": (0.0, 0.5, 1.0), "permuted": (0.0, 1.0), "causal": (0.0, 1.0)}
+
+
+def results(error: Callable[[str, float, str], float], seeds: int = 3) -> list[Result]:
+    made = []
+    for variant, shares in SHARES.items():
+        for share in shares:
+            at = {"variant": variant, "share": share}
+            floor = 0.0 if variant == "causal" else 0.3 if variant == "permuted" else 0.03
+            made.append(Result({"part": "floor", **at}, {"floor": floor, "floor_error": 0.001}))
+            made.extend(
+                Result(
+                    {"part": "fit", **at, "model": name, "seed": seed},
+                    {"error": error(variant, share, name) * (1 + 0.05 * seed)},
+                )
+                for name in NAMES
+                for seed in range(seeds)
+            )
+    return made
+
+
+def as_the_paper(variant: str, share: float, name: str) -> float:
+    if name == "Transformer":
+        return 1e-3 * 10 ** (2 * share - 1)
+    return 0.5 if variant == "permuted" else 1e-3 * 10 ** (1 - 2 * share)
+
+
+def otherwise(variant: str, share: float, name: str) -> float:
+    if name == "Transformer":
+        return 0.5 if variant == "permuted" else 0.05
+    return 0.04
+
+
+def query_by_value(variant: str, share: float, name: str) -> float:
+    if (variant, share, name) == ("permuted", 0.0, "Transformer"):
+        return 0.5
+    return as_the_paper(variant, share, name)
+
+
+def verdicts(found: list[Result]) -> dict[str, str]:
+    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude("quick", found).claims}
+
+
+@pytest.mark.parametrize(("preset", "seconds"), [("quick", 100), ("paper", 1.2 * 3600)])
+def test_the_tasks_are_different_and_within_the_budget(preset, seconds):
+    listed = tasks(preset)
+    assert len({task.trial.key for task in listed}) == len(listed)
+    assert sum(task.cost for task in listed) <= seconds
+    assert {task.label.get("model") for task in listed} == {None, *NAMES}
+    assert load("ordering") is EXPERIMENT
+
+
+def test_all_models_have_as_many_parameters_within_five_percent():
+    for name in NAMES:
+        assert parameters(name) == pytest.approx(parameters("Transformer"), rel=0.05)
+
+
+def test_numbers_in_the_papers_sense_confirm_it():
+    assert set(verdicts(results(as_the_paper)).values()) == {"holds"}
+
+
+def test_other_numbers_refute_it():
+    found = verdicts(results(otherwise))
+    assert found == {
+        "ordering-graph": "does not hold",
+        "ordering-graph-causal": "does not hold",
+        "ordering-temporal": "holds",
+        "ordering-transformer-permuted": "does not hold",
+        "ordering-rnn-permuted": "open",
+    }
+
+
+def test_a_query_that_counts_by_its_value_corrects_proposition_6_2():
+    found = verdicts(results(query_by_value))
+    assert found["ordering-transformer-permuted"] == "holds when corrected"
+
+
+def test_the_crossing_is_interpolated_in_the_logarithm():
+    found = results(as_the_paper)
+    at, without = crossing(found, "as it is", "GRU")
+    assert (at.value, at.count, without) == (pytest.approx(0.5), 3, 0)
+    at, without = crossing(found, "permuted", "GRU")
+    assert (at.count, without) == (0, 3)
+
+
+def test_one_seed_and_missing_parts_leave_claims_open_and_break_nothing():
+    assert set(verdicts([]).values()) == {"open"}
+    single = verdicts(results(as_the_paper, 1))
+    assert single["ordering-temporal"] == "holds"
+    near = verdicts(results(lambda v, s, n: 0.05 if n == "Transformer" else 0.06, 1))
+    assert near["ordering-temporal"] == near["ordering-graph"] == "open"
+    plain = [r for r in results(as_the_paper) if r.label["variant"] == "as it is"]
+    assert verdicts(plain)["ordering-graph-causal"] == "open"
+    diverged = [Result(r.label, r.values | {"error": None}) for r in results(as_the_paper)]
+    assert set(verdicts(diverged).values()) == {"open"}
+
+
+@pytest.mark.parametrize("seeds", [0, 1, 3])
+def test_the_record_survives_json(seeds):
+    said = EXPERIMENT.conclude("paper", results(as_the_paper, seeds))
+    record = Record("ordering", "t", "p", "paper", 1, 1, 1.0, {}, said)
+    text = json.dumps(record_to_plain(record), allow_nan=False)
+    again = record_from_plain(json.loads(text))
+    assert json.dumps(record_to_plain(again)) == text
+    assert len(again.claims) == 5
+
+
+def test_floor_and_fit_run():
+    listed = tasks("quick")
+    bound = next(t for t in listed if t.label == {"part": "floor", **_at("permuted", 1.0)})
+    found = run_task(bound.trial)
+    assert found["floor"] == pytest.approx(0.31, abs=0.02)
+    for variant, name in (("causal", "Transformer"), ("as it is", "RNN")):
+        asked = {"work": "ordering.trained", **_at(variant, 0.0), "model": name}
+        tiny = {"recipe": {"steps": 2, "first_batch": 4, "batch": 4}}
+        assert run_task(Trial(asked | tiny, {}, {}, 0))["error"] > 0
+
+
+def _at(variant: str, share: float) -> dict[str, object]:
+    return {"variant": variant, "share": share}

@@ -1,0 +1,229 @@
+"""Figures, tables, claims and records come back from JSON as they were."""
+
+import json
+import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnrate.errors import InputError
+from attnrate.experiments.claims import Verdict, claim_from_plain
+from attnrate.experiments.plots import (
+    Curves,
+    Figure,
+    Graph,
+    Line,
+    Matrix,
+    Series,
+    Style,
+    Table,
+    figure_from_plain,
+    figure_to_plain,
+    table_from_plain,
+    table_to_plain,
+)
+from attnrate.experiments.record import (
+    FORMAT,
+    load_record,
+    record_from_plain,
+    record_to_plain,
+    save_record,
+)
+
+# The strategies make plain values, not the objects: beartype draws random numbers when an object is
+# made, and Hypothesis allows that only within the test.
+TEXT = st.text(max_size=8)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+# None stands for a value that is not finite.
+NUMBERS = FINITE | st.none()
+POINTS = st.lists(st.tuples(FINITE, FINITE).map(list), min_size=1, max_size=3)
+SCALES = st.sampled_from(["linear", "log"])
+FEW = settings(max_examples=40)
+
+
+def listed(entries: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[list[Any]]:
+    return st.lists(entries, max_size=most)
+
+
+@st.composite
+def series(draw: st.DrawFn) -> dict[str, Any]:
+    size = draw(st.integers(0, 3))
+    values = st.lists(NUMBERS, min_size=size, max_size=size)
+    return {
+        "label": draw(TEXT),
+        "x": draw(values),
+        "y": draw(values),
+        "low": draw(st.none() | values),
+        "high": draw(st.none() | values),
+        "style": draw(st.sampled_from(get_args(Style))),
+        "group": draw(st.none() | TEXT),
+    }
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> dict[str, Any]:
+    points, ends = draw(POINTS), draw(POINTS)
+    starts, goals = st.integers(0, len(points) - 1), st.integers(0, len(ends) - 1)
+    links = draw(listed(st.tuples(starts, goals, FINITE).map(list)))
+    return {
+        "kind": "graph",
+        "title": draw(TEXT),
+        "points": points,
+        "ends": ends,
+        "links": links,
+        "right": [draw(st.booleans()) for _ in links],
+        "points_label": draw(TEXT),
+        "ends_label": draw(TEXT),
+    }
+
+
+LABELS: dict[str, Any] = {"title": TEXT, "x_label": TEXT, "y_label": TEXT}
+LINES = st.fixed_dictionaries({"label": TEXT, "x": NUMBERS, "y": NUMBERS})
+CURVES = st.fixed_dictionaries(
+    {
+        "kind": st.just("curves"),
+        **LABELS,
+        "series": listed(series()),
+        "x_scale": SCALES,
+        "y_scale": SCALES,
+        "lines": listed(LINES, 2),
+        "ticks": st.none() | listed(TEXT),
+    }
+)
+MATRICES = st.fixed_dictionaries(
+    {
+        "kind": st.just("matrix"),
+        **LABELS,
+        "values": listed(listed(NUMBERS)),
+        "low": NUMBERS,
+        "high": NUMBERS,
+    }
+)
+FIGURES = st.fixed_dictionaries(
+    {
+        "name": TEXT,
+        "title": TEXT,
+        "caption": TEXT,
+        "panels": listed(st.one_of(CURVES, MATRICES, graphs()), 2),
+    }
+)
+CELLS = st.one_of(TEXT, FINITE, st.integers(), st.none())
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> dict[str, Any]:
+    columns = draw(listed(TEXT))
+    row = st.lists(CELLS, min_size=len(columns), max_size=len(columns))
+    return {
+        "title": draw(TEXT),
+        "columns": columns,
+        "rows": draw(listed(row)),
+        "note": draw(TEXT),
+    }
+
+
+WORDS: dict[str, Any] = dict.fromkeys(("name", "place"), TEXT)
+CLAIMS = st.fixed_dictionaries(
+    {
+        **WORDS,
+        "statement": TEXT,
+        "experiment": TEXT,
+        "verdict": st.sampled_from(get_args(Verdict)),
+        "evidence": TEXT,
+        "value": NUMBERS,
+        "low": NUMBERS,
+        "high": NUMBERS,
+        "correction": TEXT,
+    }
+)
+RECORDS = st.fixed_dictionaries(
+    {
+        "format": st.just(FORMAT),
+        **WORDS,
+        "title": TEXT,
+        "preset": TEXT,
+        "tasks": st.integers(0, 99),
+        "finished": st.integers(0, 99),
+        "seconds": st.floats(0, 1e6),
+        "provenance": st.dictionaries(TEXT, TEXT, max_size=2),
+        "failed": st.none() | TEXT,
+        "paragraphs": listed(TEXT, 2),
+        "figures": listed(FIGURES, 1),
+        "tables": listed(tables(), 1),
+        "claims": listed(CLAIMS, 2),
+    }
+)
+
+
+def through_json(plain: dict[str, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(json.dumps(plain, allow_nan=False))
+    return read
+
+
+@FEW
+@given(FIGURES)
+def test_a_figure_is_the_same_through_json(plain: dict[str, Any]) -> None:
+    figure = figure_from_plain(plain)
+    assert figure_to_plain(figure) == plain
+    # Compared as text, because nan differs from itself.
+    assert repr(figure_from_plain(through_json(figure_to_plain(figure)))) == repr(figure)
+
+
+@given(tables())
+def test_a_table_is_the_same_through_json(plain: dict[str, Any]) -> None:
+    table = table_from_plain(plain)
+    assert table_to_plain(table) == plain
+    assert table_from_plain(through_json(table_to_plain(table))) == table
+
+
+@given(CLAIMS)
+def test_a_claim_is_the_same_through_json(plain: dict[str, Any]) -> None:
+    claim = claim_from_plain(plain)
+    assert claim.to_plain() == plain
+    assert claim_from_plain(through_json(claim.to_plain())) == claim
+
+
+@FEW
+@given(RECORDS)
+def test_a_record_is_the_same_from_its_file(plain: dict[str, Any]) -> None:
+    record = record_from_plain(plain)
+    assert record_to_plain(record) == plain
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.json"
+        save_record(record, path)
+        assert repr(load_record(path)) == repr(record)
+        assert [*path.parent.iterdir()] == [path]
+
+
+def test_every_kind_of_panel_comes_back_as_itself() -> None:
+    line = Series("a", (1.0, 2.0), (math.nan, 1.0), low=(0.5, 0.5), style="paper", group="g")
+    panels = (
+        Curves("c", "x", "y", (line,), "log", "log", (Line("l", y=1.0),), ("one", "two")),
+        Matrix("m", "x", "y", ((1.0, math.nan),), low=0.0),
+        Graph("g", ((0.0, 1.0),), ((1.0, 0.0),), ((0, 0, 0.5),), (True,)),
+    )
+    figure = Figure("name", "title", "caption", panels)
+    assert repr(figure_from_plain(through_json(figure_to_plain(figure)))) == repr(figure)
+
+
+def test_infinite_values_are_stored_as_nothing() -> None:
+    figure = Figure("", "", "", (Matrix("", "", "", ((math.inf, 1.0),)),))
+    (panel,) = figure_from_plain(through_json(figure_to_plain(figure))).panels
+    assert isinstance(panel, Matrix)
+    assert math.isnan(panel.values[0][0])
+
+
+def test_a_record_of_another_format_is_refused() -> None:
+    with pytest.raises(InputError, match="format"):
+        record_from_plain({"format": FORMAT + 1})
+
+
+def test_values_of_unequal_number_are_refused() -> None:
+    with pytest.raises(ValueError, match="y has 1 of 2"):
+        Series("a", (1.0, 2.0), (1.0,))
+    with pytest.raises(ValueError, match="1 of 2 cells"):
+        Table("a", ("b", "c"), ((1,),))

@@ -1,0 +1,177 @@
+"""Running experiments: one folder that is resumed and never anybody else's; failures stay local."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from attnrate.errors import InputError
+from attnrate.experiments import NAMES, load, run
+from attnrate.experiments.claims import Claim
+from attnrate.experiments.experiment import (
+    Conclusion,
+    Experiment,
+    Preset,
+    Result,
+    Task,
+    errors,
+    other_work,
+    select,
+)
+from attnrate.experiments.run import conclude_folder, records_in, run_experiments
+from attnrate.fitting.store import Store
+from attnrate.fitting.trial import Trial
+
+TINY = Trial(
+    {"kind": "linear", "kernel": "exponential", "length": 4},
+    {"kind": "linear_rnn", "hidden": 4},
+    {"name": "strong", "steps": 3},
+    0,
+)
+
+
+def concluded(preset: Preset, results: Sequence[Result]) -> Conclusion:
+    values = errors(select(results, part="fit"))
+    claim = Claim("made-up", "nowhere", "errors are numbers", "made-up", "holds", f"{len(values)}")
+    return Conclusion((f"{len(results)} results",), (), (), (claim,))
+
+
+def made_up(name: str, *tasks: Task, **changes: object) -> Experiment:
+    given = {"name": name, "title": "made up", "place": "nowhere", "conclude": concluded}
+    return Experiment(**{**given, "tasks": lambda preset: tasks, **changes})
+
+
+FIT = Task(TINY, {"part": "fit"})
+BROKEN = other_work("propositions.no_such_work", {}, {"part": "other"})
+
+
+@pytest.fixture
+def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Experiment]:
+    """Experiments under names that are known, in the place of the real ones."""
+    known: dict[str, Experiment] = {}
+    monkeypatch.setattr(run, "load", lambda name: known.get(name) or load(name))
+    return known
+
+
+def keys(folder: Path) -> list[tuple[str, str]]:
+    with Store(folder / "trials.sqlite", writable=False) as kept:
+        return [(row.key, row.finished) for row in kept.finished()]
+
+
+def test_a_run_keeps_its_records_and_the_second_run_trains_nothing(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    experiments["fig1"] = made_up("fig1", FIT)
+    folder = run_experiments(["fig1"], "quick", tmp_path / "out", workers=1)
+    first = keys(folder)
+    (record,) = records_in(folder)
+    assert (record.tasks, record.finished, record.failed) == (1, 1, None)
+    assert record.conclusion.paragraphs == ("1 results",)
+    assert record.claims[0].evidence == "1"
+    run_experiments("fig1", "quick", folder, workers=1)
+    assert keys(folder) == first
+    assert len(first) == 1
+
+
+def test_one_trial_of_two_experiments_is_run_once(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    experiments["fig1"], experiments["mff"] = made_up("fig1", FIT), made_up("mff", FIT)
+    folder = run_experiments(["fig1", "mff"], "quick", tmp_path / "out", workers=1)
+    assert len(keys(folder)) == 1
+    assert [record.finished for record in records_in(folder)] == [1, 1]
+
+
+def test_what_fails_says_so_and_leaves_the_others_alone(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    def refuse(*_: object) -> Conclusion:
+        raise ZeroDivisionError("nothing to divide by")
+
+    experiments["fig1"] = made_up("fig1", FIT, BROKEN)
+    experiments["table2"] = made_up("table2", FIT, conclude=refuse)
+    experiments["table3"] = made_up("table3", tasks=refuse)
+    experiments["mff"] = made_up("mff", FIT)
+    names = ["fig1", "table2", "table3", "mff"]
+    folder = run_experiments(names, "quick", tmp_path / "out", workers=1)
+    by_name = {record.name: record for record in records_in(folder)}
+    assert "1 of 2 tasks failed" in str(by_name["fig1"].failed)
+    assert "no_such_work" in str(by_name["fig1"].failed)
+    assert by_name["fig1"].claims
+    assert "nothing to divide by" in str(by_name["table2"].failed)
+    assert "nothing to divide by" in str(by_name["table3"].failed)
+    assert by_name["mff"].failed is None
+
+
+def test_the_paper_preset_runs_the_seeds_in_turn(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    def seeded(seed: int) -> Task:
+        return Task(Trial(TINY.target, TINY.model, TINY.recipe, seed), {"seed": seed})
+
+    experiments["fig1"] = made_up("fig1", *(seeded(seed) for seed in (2, 0, 1)))
+    folder = run_experiments("fig1", "paper", tmp_path / "out", workers=1)
+    with Store(folder / "trials.sqlite", writable=False) as kept:
+        rows = sorted(kept.finished(), key=lambda row: row.finished)
+    assert [row.settings["seed"] for row in rows] == [0, 1, 2]
+
+
+def test_concluding_again_runs_nothing_and_uses_what_is_there(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    experiments["fig1"] = made_up("fig1", FIT)
+    folder = run_experiments("fig1", "quick", tmp_path / "out", workers=1)
+    first = keys(folder)
+    more = Task(Trial(TINY.target, TINY.model, TINY.recipe, 1), {"part": "fit"})
+    experiments["fig1"] = made_up("fig1", FIT, more)
+    conclude_folder(folder)
+    (record,) = records_in(folder)
+    assert (record.tasks, record.finished) == (2, 1)
+    assert keys(folder) == first
+
+
+def test_a_folder_that_is_not_ours_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work", encoding="utf-8")
+    with pytest.raises(InputError, match="not made by attnrate") as caught:
+        run_experiments("propositions", "quick", tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(InputError, match="not made by attnrate"):
+        conclude_folder(tmp_path)
+
+
+def test_a_folder_belongs_to_one_preset(tmp_path: Path) -> None:
+    mark = {"made_by": "attnrate reproduce", "format": 1, "preset": "paper"}
+    (tmp_path / "attnrate.json").write_text(json.dumps(mark), encoding="utf-8")
+    with pytest.raises(InputError, match="'paper'"):
+        run_experiments("propositions", "quick", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"names": "fig11"}, "fig1"),
+        ({"names": ["fig1", "tabel2"]}, "table2"),
+        ({"names": 3}, "Known"),
+        ({"preset": "slow"}, "quick"),
+        ({"folder": 7}, "folder"),
+        ({"folder": ""}, "folder"),
+    ],
+)
+def test_wrong_requests_are_refused_with_the_nearest_name(
+    request_: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        run_experiments(**{"names": ["propositions"], **request_})
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match="file"):
+        run_experiments("propositions", "quick", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_is_there_under_its_own_name(name: str) -> None:
+    assert load(name).name == name

@@ -1,0 +1,114 @@
+import json
+
+import pytest
+
+from attnrate.experiments import load
+from attnrate.experiments.experiment import Result
+from attnrate.experiments.record import Record, record_from_plain, record_to_plain
+from attnrate.experiments.table2 import CELLS, EXPERIMENT, random_filter, targets, tasks
+from attnrate.experiments.work import run_task
+from attnrate.fitting.build import complete
+from attnrate.fitting.trial import Trial
+
+#: What the strong recipe would have to give for each contrast of the paper to survive it
+AS_PRINTED = {
+    ("RNN", "original"): 1e-7,
+    ("RNN", "permuted"): 5.3e-2,
+    ("RNN", "mixed"): 1.2e-7,
+    ("Transformer", "original"): 2e-5,
+    ("Transformer", "permuted"): 2.2e-5,
+    ("Transformer", "mixed"): 2.4e-4,
+    ("RNN", "moved"): 3.1e-2,
+    ("RNN", "mixed as printed"): 2.1e-2,
+}
+REFUTED = AS_PRINTED | {
+    ("RNN", "original"): 1e-12,
+    ("RNN", "mixed"): 1.4e-7,
+    ("Transformer", "original"): 1e-8,
+    ("Transformer", "permuted"): 2.4e-5,
+    ("Transformer", "mixed"): 1e-6,
+}
+
+
+def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> list[Result]:
+    return [
+        Result(
+            {"model": model, "target": target, "recipe": recipe, "seed": seed},
+            {"error": error * (1 + 0.02 * seed) * (10 if recipe == "paper" else 1)},
+        )
+        for (model, target), error in errors.items()
+        for recipe in ("paper", "strong")
+        for seed in range(seeds)
+    ]
+
+
+def verdicts(found: list[Result]) -> dict[str, str]:
+    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude("quick", found).claims}
+
+
+@pytest.mark.parametrize(("preset", "seconds"), [("quick", 250), ("paper", 1.2 * 3600)])
+def test_every_cell_is_fitted_by_both_recipes_within_the_budget(preset, seconds):
+    listed = tasks(preset)
+    assert len({task.trial.key for task in listed}) == len(listed)
+    assert len(complete([task.trial for task in listed])) == len(listed)
+    labels = {(t.label["model"], t.label["target"], t.label["recipe"]) for t in listed}
+    assert labels == {(c.model, c.target, r) for c in CELLS for r in ("paper", "strong")}
+    assert sum(task.cost for task in listed) <= seconds
+    assert load("table2") is EXPERIMENT
+
+
+def test_the_filter_has_norm_one_and_is_the_same_for_both_readings():
+    assert sum(random_filter()) == pytest.approx(1.0, abs=1e-5)
+    assert min(random_filter()) > 0
+    mixed, printed = targets()["mixed"]["mix"], targets()["mixed as printed"]["mix"]
+    assert mixed["theta"] == printed["theta"]
+    assert (mixed["causal"], printed["causal"]) == (True, False)
+
+
+def test_numbers_like_the_papers_confirm_its_contrasts():
+    found = verdicts(results(AS_PRINTED))
+    assert found == {
+        "table2-rnn-ordering": "holds",
+        "table2-rnn-mixing": "holds",
+        "table2-transformer-ordering": "holds",
+        "table2-transformer-mixing": "holds",
+        "table2-rnn-permuted-value": "holds when corrected",
+        "table2-filter-reads-the-future": "holds when corrected",
+    }
+
+
+def test_other_numbers_refute_them():
+    found = verdicts(results(REFUTED))
+    assert found["table2-rnn-mixing"] == "does not hold"
+    assert found["table2-transformer-ordering"] == "does not hold"
+    assert found["table2-transformer-mixing"] == "does not hold"
+    short = verdicts(results(AS_PRINTED | {("RNN", "mixed"): 1e-3}))
+    assert short["table2-rnn-mixing"] == short["table2-filter-reads-the-future"] == "open"
+    below = verdicts(results(AS_PRINTED | {("RNN", "permuted"): 1e-4}))
+    assert below["table2-rnn-ordering"] == "does not hold"
+
+
+def test_what_is_missing_leaves_a_claim_open_and_breaks_nothing():
+    assert {v for k, v in verdicts([]).items() if k != "table2-rnn-permuted-value"} == {"open"}
+    partly = [r for r in results(AS_PRINTED, 1) if r.label["target"] != "mixed"]
+    found = verdicts(partly)
+    assert found["table2-rnn-ordering"] == "holds"
+    assert found["table2-transformer-mixing"] == "open"
+    diverged = [Result(r.label, {"error": None}) for r in results(AS_PRINTED, 1)]
+    assert verdicts(diverged)["table2-rnn-ordering"] == "open"
+
+
+@pytest.mark.parametrize("seeds", [0, 1, 3])
+def test_the_record_survives_json(seeds):
+    said = EXPERIMENT.conclude("paper", results(AS_PRINTED, seeds))
+    record = Record("table2", "t", "p", "paper", 1, 1, 1.0, {}, said)
+    text = json.dumps(record_to_plain(record), allow_nan=False)
+    again = record_from_plain(json.loads(text))
+    assert json.dumps(record_to_plain(again)) == text
+    assert len(again.claims) == 6
+
+
+def test_a_cell_can_be_fitted():
+    task = next(t for t in tasks("quick") if t.label["model"] == "RNN")
+    short = Trial(task.trial.target, task.trial.model, {**task.trial.recipe, "steps": 3}, 0)
+    assert run_task(short)["error"] > 0

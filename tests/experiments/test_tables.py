@@ -1,0 +1,112 @@
+import math
+
+import pytest
+
+from attnrate.experiments.experiment import Result
+from attnrate.experiments.statistics import Interval, geometric_mean
+from attnrate.experiments.table2 import targets
+from attnrate.experiments.tables import (
+    Cell,
+    by_seed,
+    cells_table,
+    contrast,
+    contrasts_table,
+    exact_floor,
+    harmless,
+    hurts,
+    reached_sentence,
+    standing,
+    worse,
+)
+
+
+def fits(model: str, target: str, recipe: str, *errors: float | None) -> list[Result]:
+    return [
+        Result({"model": model, "target": target, "recipe": recipe, "seed": seed}, {"error": error})
+        for seed, error in enumerate(errors)
+    ]
+
+
+def test_a_contrast_is_paired_by_seed_and_leaves_out_what_diverged():
+    results = [
+        *fits("RNN", "original", "strong", 1e-3, 1e-5, None),
+        *fits("RNN", "permuted", "strong", 1e-2, 1e-4, 1.0),
+    ]
+    found = contrast(results, "RNN", "permuted", "original", "strong")
+    assert found.count == 2
+    assert found.value == pytest.approx(10.0)
+    assert found.low == pytest.approx(10.0)
+    assert by_seed(results, "RNN", "original", "strong") == {0: 1e-3, 1: 1e-5}
+
+
+def test_the_floor_of_the_permuted_target_is_above_what_the_paper_has():
+    assert exact_floor(targets()["permuted"], "RNN") == pytest.approx(5.2637e-2, rel=1e-4)
+    assert exact_floor(targets()["moved"], "RNN") == pytest.approx(3.0119e-2, rel=1e-3)
+    assert exact_floor(targets()["original"], "RNN") == 0.0
+    assert exact_floor(targets()["permuted"], "Transformer") is None
+
+
+def test_one_seed_is_no_interval_and_needs_a_ratio_beyond_any_spread():
+    assert not worse(geometric_mean([10.0]))
+    assert worse(geometric_mean([1e4]))
+    assert worse(geometric_mean([9.0, 10.0, 11.0]))
+    assert not worse(geometric_mean([1.0, 100.0, 10.0]))
+    assert not worse(geometric_mean([]))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "altered", "expected"),
+    [
+        ([20.0, 21.0, 22.0], [2e-4] * 3, "holds"),
+        ([20.0, 21.0, 22.0], [2e-6] * 3, "does not hold"),
+        ([1.0, 1.1, 1.2], [2e-4] * 3, "does not hold"),
+        ([2.0, 20.0, 5.0], [2e-4] * 3, "open"),
+        ([], [], "open"),
+    ],
+)
+def test_a_drop_that_the_better_recipe_undoes_is_none(ratios, altered, expected):
+    assert hurts(geometric_mean(ratios), altered, 2e-5) == expected
+
+
+@pytest.mark.parametrize(
+    ("ratios", "altered", "expected"),
+    [
+        ([1.0, 1.1, 1.2], [1.0] * 3, "holds"),
+        ([0.1, 2.0], [2e-5] * 2, "holds"),
+        ([0.1, 2.0], [1.0] * 2, "open"),
+        ([20.0, 21.0, 22.0], [1e-6] * 3, "holds"),
+        ([20.0, 21.0, 22.0], [2e-5] * 3, "does not hold"),
+        ([20.0, 21.0, 22.0], [1.0] * 3, "open"),
+        ([5.0], [2e-5], "open"),
+        ([], [], "open"),
+    ],
+)
+def test_an_alteration_is_harmless_only_with_certainty(ratios, altered, expected):
+    assert harmless(geometric_mean(ratios), altered, 1e-5, 2e-5) == expected
+
+
+def test_a_cell_stands_to_the_paper_in_words():
+    cell, good, none = Cell("RNN", "permuted", 3e-2), geometric_mean([1e-2]), geometric_mean([])
+    assert standing(cell, good, 0.0) == "at or below the paper's"
+    assert standing(cell, good, 5e-2) == "a floor forbids the paper's"
+    assert standing(cell, geometric_mean([1.0]), None) == "above the paper's"
+    assert standing(cell, none, None) == "not run yet"
+    assert standing(Cell("RNN", "moved"), good, 0.0) == "not in the paper"
+
+
+def test_tables_leave_out_what_was_not_run_and_show_no_nan():
+    cells = (Cell("RNN", "original", 1e-7), Cell("Transformer", "original", 2e-5))
+    results = fits("RNN", "original", "strong", 1e-9)
+    table = cells_table("t", results, cells, targets(), "")
+    assert [row[:3] for row in table.rows] == [("RNN", "original", "strong")]
+    assert not any(isinstance(cell, float) and math.isnan(cell) for cell in table.rows[0])
+    assert table.rows[0][-1] == "at or below the paper's"
+    assert contrasts_table("t", results, cells, [("RNN", "permuted", "original")]).rows == ()
+    said = reached_sentence(results, cells, targets())
+    assert said.startswith("The strong recipe is at or below the paper's error in 1 of 2 cells")
+    assert "Transformer, original, has not been run yet" in said
+
+
+def test_an_interval_without_seeds_is_neither_worse_nor_as_good():
+    nothing = Interval(math.nan, math.nan, math.nan, 0)
+    assert hurts(nothing, [], 1.0) == harmless(nothing, [], 1.0, 1.0) == "open"

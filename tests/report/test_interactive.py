@@ -1,0 +1,73 @@
+"""Figures for plotly: valid, complete, and obeying nothing that stands in a text."""
+
+import json
+import math
+
+import plotly.graph_objects as go
+import pytest
+
+from attnrate.experiments.plots import Curves, Figure, Series
+from attnrate.report.interactive import interactive
+from attnrate.report.layout import WIDTHS, Width
+from attnrate.report.style import COLOURS
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_plotly_knows_every_setting(figures: tuple[Figure, ...], width: Width) -> None:
+    for figure in figures:
+        go.Figure(interactive(figure, width))  # raises for a name or value it does not know
+
+
+def test_it_shows_every_finite_value_of_every_series(figures: tuple[Figure, ...]) -> None:
+    traces = interactive(figures[0])["data"]
+    for panel in figures[0].panels:
+        assert isinstance(panel, Curves)
+        for series in panel.series:
+            (trace,) = [t for t in traces if t.get("name", "").split(" (no ")[0] == series.label]
+            log = panel.y_scale == "log"
+            kept = [y for y in series.y if math.isfinite(y) and (y > 0 or not log)]
+            assert [y for y in trace["y"] if y is not None] == kept
+
+
+def test_the_legend_has_each_name_once(figures: tuple[Figure, ...]) -> None:
+    for figure in figures[:2]:
+        drawn = interactive(figure)
+        entries = [*drawn["data"], *drawn["layout"]["shapes"]]
+        names = [entry["name"] for entry in entries if entry.get("showlegend")]
+        assert len(names) == len({*names})
+    assert {*names} == {"right link", "wrong link", "u", "v"}
+
+
+def test_only_layouts_differ_between_widths(figures: tuple[Figure, ...]) -> None:
+    for figure in figures:
+        drawn = [interactive(figure, width) for width in WIDTHS]
+        assert drawn[0]["data"] == drawn[1]["data"] == drawn[2]["data"]
+        assert drawn[0]["layout"]["height"] > drawn[2]["layout"]["height"]
+
+
+def test_hover_says_what_one_sees() -> None:
+    series = Series("trained", (0.0, 1.0), (0.5, 0.25), (0.4, 0.2), (0.6, 0.3))
+    panel = Curves("", "order", "error", (series,), ticks=("as it is", "swapped"))
+    (trace,) = interactive(Figure("a", "", "", (panel,)))["data"]
+    assert trace["hovertext"][1] == "<b>trained</b><br>order: swapped<br>error: 0.25 [0.2, 0.3]"
+
+
+def test_text_from_outside_is_escaped(figures: tuple[Figure, ...]) -> None:
+    text = json.dumps(interactive(figures[2]))
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "&lt;script" in text
+
+
+def test_every_colour_has_a_partner_in_dark(figures: tuple[Figure, ...]) -> None:
+    known = {pair[0] for pair in COLOURS.values()}
+
+    def colours(value: object) -> set[str]:
+        if isinstance(value, dict):
+            return set().union(*map(colours, value.values()), set())
+        if isinstance(value, list):
+            return set().union(*map(colours, value), set())
+        return {value} if isinstance(value, str) and value.startswith("#") else set()
+
+    for figure in figures:
+        assert colours(interactive(figure)) <= known

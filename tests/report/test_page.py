@@ -1,0 +1,165 @@
+"""The page as text, the terminal's table, and the files of a report."""
+
+import base64
+import hashlib
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from attnrate.errors import InputError
+from attnrate.experiments.experiment import Conclusion
+from attnrate.experiments.plots import Curves, Figure
+from attnrate.experiments.record import Record
+from attnrate.report.page import render_page
+from attnrate.report.skeleton import safe_json
+from attnrate.report.terminal import print_verdicts
+from attnrate.report.write import write_report
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def page(records: list[Record]) -> str:
+    return render_page(records, 'Title <i>"x"</i>')
+
+
+@pytest.fixture(scope="module")
+def elements(page: str) -> Elements:
+    return Elements(page)
+
+
+def test_nothing_from_outside_becomes_an_element(elements: Elements) -> None:
+    assert {tag for tag, _ in elements.found} & {"i", "b", "iframe", "object"} == set()
+    images = [attributes for tag, attributes in elements.found if tag == "img"]
+    assert all("onerror" not in image for image in images)
+    scripts = [attributes for tag, attributes in elements.found if tag == "script"]
+    assert len(scripts) == 4  # the plots as data, the theme, plotly.js, the drawing
+
+
+def test_nothing_is_loaded_from_elsewhere(elements: Elements) -> None:
+    for tag, attributes in elements.found:
+        assert tag not in ("link", "base")
+        for name in ("src", "href", "srcset", "action"):
+            value = attributes.get(name) or ""
+            assert ":" not in value
+            assert not value.startswith("/")
+
+
+def test_only_the_scripts_of_the_page_may_run(page: str) -> None:
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert "default-src &#39;none&#39;" in policy
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert len(scripts) == 3
+    for script in scripts:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"&#39;sha256-{digest}&#39;" in policy.replace("&#43;", "+")
+    assert "unsafe-eval" not in policy
+    assert "script-src &#39;unsafe-inline" not in policy
+
+
+def test_every_link_within_the_page_has_its_goal_and_no_id_is_there_twice(
+    elements: Elements,
+) -> None:
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len({*ids})
+    goals = [a["href"] for t, a in elements.found if t == "a" and (a["href"] or "").startswith("#")]
+    assert goals
+    assert {str(goal)[1:] for goal in goals} <= {*ids}
+    assert "claim-claim-0" in ids
+    assert "experiment-one" in ids
+
+
+def test_headings_come_in_order(elements: Elements) -> None:
+    levels = [int(tag[1]) for tag, _ in elements.found if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_it_tells_everything_without_a_script(page: str) -> None:
+    for words in (
+        "holds when corrected",
+        "value: 0.5 [0.25, 0.75]",
+        "A paragraph.",
+        "0.123",
+        "This experiment failed.",
+        "1 of 3 experiments failed",
+        "2026-05-04",
+        "3 of 3 tasks, 1.5 min",
+        '<td class="number">–</td>',
+        '<noscript><img src="figures/curves.png" alt="Curves"></noscript>',
+    ):
+        assert words in page
+
+
+def test_the_head_tells_the_last_time_and_the_commit(records: list[Record]) -> None:
+    made = [
+        {"git_commit": "0123456789abcdef", "git_changed": True, "finished": "2026-05-04T10:00"},
+        {"git_commit": "0123456789abcdef", "git_changed": False, "finished": "2026-05-05T09:00"},
+        {"git_commit": None, "finished": ""},
+    ]
+    page = render_page(
+        [replace(one, provenance=how) for one, how in zip(records, made, strict=True)], "Title"
+    )
+    assert "<dt>commit</dt><dd>0123456789 with changes</dd>" in page
+    assert "<dt>finished</dt><dd>2026-05-05T09:00</dd>" in page
+
+
+def test_json_in_a_script_cannot_end_it() -> None:
+    text = safe_json({"a": "</script><!-- &\u2028"})
+    assert not re.search("[<>&\u2028]", text)
+    assert json.loads(text) == {"a": "</script><!-- &\u2028"}
+
+
+def test_a_report_of_nothing_is_a_page_without_plots() -> None:
+    page = render_page([], "Nothing")
+    assert "plotly" not in page
+    assert "Verdicts" in page
+
+
+def test_the_files_of_a_report(records: list[Record], tmp_path: Path) -> None:
+    page = write_report(records, tmp_path / "new")
+    assert page == tmp_path / "new" / "index.html"
+    named = re.findall(r'href="(figures/[^"]*)"', page.read_text(encoding="utf-8"))
+    assert len(named) == 6
+    there = {path.relative_to(page.parent).as_posix() for path in page.parent.rglob("*.[ps]*g")}
+    assert there == {*named}
+    claims = json.loads((page.parent / "claims.json").read_text(encoding="utf-8"))
+    assert [claim["verdict"] for claim in claims][:2] == ["holds", "holds when corrected"]
+    assert not [*tmp_path.rglob("*.new")]
+
+
+def test_two_figures_of_one_name_are_refused(tmp_path: Path) -> None:
+    figure = Figure("same", "", "", (Curves("", "", "", ()),))
+    record = Record("a", "", "", "quick", 0, 0, 0.0, {})
+    said = Conclusion((), (figure, replace(figure, name="Same")), (), ())
+    with pytest.raises(InputError, match="same"):
+        write_report([replace(record, conclusion=said)], tmp_path)
+
+
+def test_the_terminal_shows_verdicts_and_failures_and_obeys_no_text(records: list[Record]) -> None:
+    out = io.StringIO()
+    print_verdicts(records, Console(file=out, width=200, force_terminal=False))
+    shown = out.getvalue()
+    assert "✓ holds" in shown
+    assert "0.5 [0.25, 0.75]" in shown
+    assert "lost failed: WorkerError" in shown
+    assert "[red]" in shown
+    assert "\x1b" not in shown
