@@ -44,8 +44,8 @@ QUICK = Settings(
     {
         ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
         ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
-        ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1400, "batch": 64}, 26.0, 2),
-        ("Transformer", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 7.0, 1),
+        ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1400, "batch": 32}, 24.0, 2),
+        ("Transformer", "paper"): Way({"steps": 700, "batch": 32, "first_batch": 32}, 8.0, 1),
     }
 )
 PAPER = Settings(
