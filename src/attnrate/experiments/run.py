@@ -18,6 +18,7 @@ from attnrate.experiments.experiment import Experiment, Preset, Result, Task
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.work import RUN_TASK
 from attnrate.fitting.build import complete
+from attnrate.fitting.engines import make_engine
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
@@ -52,6 +53,7 @@ def run_experiments(
     on. Called again it runs only what is missing.
     """
     chosen, size = as_names(names), as_preset(preset)
+    make_engine(engine, workers)  # refused before a folder is made, not after
     plans = [_plan(load(name), size) for name in chosen]
     place = claim_folder(folder, size)
     store = place / "trials.sqlite"
