@@ -88,7 +88,7 @@ def with_logits(**values):
 
 
 def concluded(results, preset="paper"):
-    said = fig1.conclude(preset, results)
+    said = fig1.conclude(results)
     record = Record("fig1", "", "", preset, 1, 1, 0.0, {}, said)
     plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
     assert record_to_plain(record_from_plain(plain)) == plain

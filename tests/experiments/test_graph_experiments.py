@@ -36,7 +36,7 @@ def worked() -> dict[str, list[Result]]:
 
 
 def concluded(name, results, preset="paper"):
-    said = load(name).conclude(preset, results)
+    said = load(name).conclude(results)
     record = Record(name, "", "", preset, 1, 1, 0.0, {}, said)
     plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
     assert record_to_plain(record_from_plain(plain)) == plain

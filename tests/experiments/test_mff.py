@@ -46,7 +46,7 @@ def everything(**changes):
 
 
 def concluded(results):
-    said = mff.conclude("paper", results)
+    said = mff.conclude(results)
     record = Record("mff", "", "", "paper", 1, 1, 0.0, {}, said)
     plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
     assert record_to_plain(record_from_plain(plain)) == plain

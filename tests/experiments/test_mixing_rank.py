@@ -26,7 +26,7 @@ def results() -> list[Result]:
 
 
 def verdicts(found: list[Result]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude("quick", found).claims}
+    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 5), ("paper", 180)])
@@ -72,7 +72,7 @@ def test_the_real_run_gives_the_verdicts_of_the_theory(results):
         "mixing-rank-other-representation": "holds",
         "mixing-rank-deconvolution": "holds when corrected",
     }
-    law = EXPERIMENT.conclude("quick", results).claims[-1]
+    law = EXPERIMENT.conclude(results).claims[-1]
     assert law.value == pytest.approx(1.0, abs=0.02)
 
 
@@ -114,7 +114,7 @@ def test_stable_rank_and_tail_of_known_spectra():
 
 def test_the_record_survives_json(results):
     for found in ([], results[:1], results):
-        said = EXPERIMENT.conclude("quick", found)
+        said = EXPERIMENT.conclude(found)
         record = Record("mixing-rank", "t", "p", "quick", 1, 1, 1.0, {}, said)
         text = json.dumps(record_to_plain(record), allow_nan=False)
         again = record_from_plain(json.loads(text))

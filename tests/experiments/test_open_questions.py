@@ -32,7 +32,7 @@ def everything(times=None, slope=-1.0, seeds=(0, 1, 2), variants=tuple(VARIANTS)
 
 
 def concluded(results):
-    said = questions.conclude("paper", results)
+    said = questions.conclude(results)
     record = Record("open-questions", "", "", "paper", 1, 1, 0.0, {}, said)
     plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
     assert record_to_plain(record_from_plain(plain)) == plain

@@ -51,7 +51,7 @@ def query_by_value(variant: str, share: float, name: str) -> float:
 
 
 def verdicts(found: list[Result]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude("quick", found).claims}
+    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 100), ("paper", 1.2 * 3600)])
@@ -110,7 +110,7 @@ def test_one_seed_and_missing_parts_leave_claims_open_and_break_nothing():
 
 @pytest.mark.parametrize("seeds", [0, 1, 3])
 def test_the_record_survives_json(seeds):
-    said = EXPERIMENT.conclude("paper", results(as_the_paper, seeds))
+    said = EXPERIMENT.conclude(results(as_the_paper, seeds))
     record = Record("ordering", "t", "p", "paper", 1, 1, 1.0, {}, said)
     text = json.dumps(record_to_plain(record), allow_nan=False)
     again = record_from_plain(json.loads(text))

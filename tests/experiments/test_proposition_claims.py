@@ -27,7 +27,7 @@ def test_both_presets_run_the_same_checks():
 
 
 def test_every_check_becomes_a_claim_with_its_verdict(result):
-    claims = EXPERIMENT.conclude("quick", [result]).claims
+    claims = EXPERIMENT.conclude([result]).claims
     checks = result.values["checks"]
     assert [claim.verdict for claim in claims] == [check["verdict"] for check in checks]
     assert [claim.value for claim in claims] == [check["value"] for check in checks]
@@ -48,20 +48,20 @@ def test_every_check_becomes_a_claim_with_its_verdict(result):
 
 def test_a_refuted_check_is_a_refuted_claim(result):
     spoilt = [{**check, "verdict": "does not hold"} for check in result.values["checks"]]
-    said = EXPERIMENT.conclude("quick", [Result(result.label, {"checks": spoilt})])
+    said = EXPERIMENT.conclude([Result(result.label, {"checks": spoilt})])
     assert {claim.verdict for claim in said.claims} == {"does not hold"}
     assert f"{len(spoilt)} does not hold" in said.paragraphs[0]
 
 
 def test_the_record_survives_json(result):
-    said = EXPERIMENT.conclude("quick", [result])
+    said = EXPERIMENT.conclude([result])
     record = Record("propositions", "", "", "quick", 1, 1, 0.0, {}, said)
     plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
     assert record_from_plain(plain).conclusion == said
 
 
 def test_without_results_nothing_is_claimed():
-    assert EXPERIMENT.conclude("quick", []).claims == ()
+    assert EXPERIMENT.conclude([]).claims == ()
 
 
 def test_theorem_A_3_holds_to_rounding_with_fewer_features_than_stated():

@@ -12,7 +12,6 @@ from attnrate.experiments.claims import Claim
 from attnrate.experiments.experiment import (
     Conclusion,
     Experiment,
-    Preset,
     Result,
     Task,
     errors,
@@ -31,7 +30,7 @@ TINY = Trial(
 )
 
 
-def concluded(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def concluded(results: Sequence[Result]) -> Conclusion:
     values = errors(select(results, part="fit"))
     claim = Claim("made-up", "nowhere", "errors are numbers", "made-up", "holds", f"{len(values)}")
     return Conclusion((f"{len(results)} results",), (), (), (claim,))

@@ -43,7 +43,7 @@ def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> list[Result
 
 
 def verdicts(found: list[Result]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude("quick", found).claims}
+    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 250), ("paper", 1.2 * 3600)])
@@ -100,7 +100,7 @@ def test_what_is_missing_leaves_a_claim_open_and_breaks_nothing():
 
 @pytest.mark.parametrize("seeds", [0, 1, 3])
 def test_the_record_survives_json(seeds):
-    said = EXPERIMENT.conclude("paper", results(AS_PRINTED, seeds))
+    said = EXPERIMENT.conclude(results(AS_PRINTED, seeds))
     record = Record("table2", "t", "p", "paper", 1, 1, 1.0, {}, said)
     text = json.dumps(record_to_plain(record), allow_nan=False)
     again = record_from_plain(json.loads(text))

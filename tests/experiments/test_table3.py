@@ -32,7 +32,7 @@ def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> list[Result
 
 
 def verdicts(found: list[Result]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude("quick", found).claims}
+    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 95), ("paper", 0.8 * 3600)])
@@ -81,7 +81,7 @@ def test_what_is_missing_leaves_a_claim_open():
 
 @pytest.mark.parametrize("seeds", [0, 1, 2])
 def test_the_record_survives_json(seeds):
-    said = EXPERIMENT.conclude("paper", results(STRONGER, seeds))
+    said = EXPERIMENT.conclude(results(STRONGER, seeds))
     text = json.dumps(
         record_to_plain(Record("table3", "t", "p", "paper", 1, 1, 1.0, {}, said)), allow_nan=False
     )

@@ -13,8 +13,9 @@ import torch
 
 from attnrate.errors import InputError
 from attnrate.fitting.build import build, build_model, build_target, complete
-from attnrate.fitting.fit import initial
+from attnrate.fitting.fit import Fit, initial
 from attnrate.fitting.provenance import provenance
+from attnrate.fitting.recipe import STRONG
 from attnrate.fitting.spec import load_spec
 from attnrate.fitting.sweep import run_from_cli, sweep
 from attnrate.fitting.trial import Trial, run_trial
@@ -48,17 +49,21 @@ def fits(monkeypatch: pytest.MonkeyPatch, recipes: None) -> list[dict[str, Any]]
     """What `fit` was called with, in place of fitting; seed 13 diverges."""
     calls: list[dict[str, Any]] = []
 
-    def fit(target: object, model: Any, **given: Any) -> SimpleNamespace:
+    def fit(target: object, model: Any, **given: Any) -> Fit:
         calls.append({"target": target, **given})
         diverged = given["seed"] == 13
         error = math.nan if diverged else 0.25
-        return SimpleNamespace(
+        return Fit(
             error=error,
             standard_error=error,
             seconds=1.5,
             steps=10,
-            stopped="plateau",
-            diverged=diverged,
+            stopped="diverged" if diverged else "plateau",
+            seed=given["seed"],
+            recipe=STRONG,
+            learning_rate=0.01,
+            starts=(error,),
+            curve=(),
             model=model(),
         )
 

@@ -3,8 +3,8 @@
 Every number is taken on fresh inputs that neither training nor its error has seen, in float64.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import torch
@@ -22,7 +22,7 @@ from attnrate.fitting.build import (
 from attnrate.fitting.fit import Fit, fit
 from attnrate.fitting.trial import Trial
 from attnrate.models.base import feed_forward
-from attnrate.models.coupling import Beside
+from attnrate.models.coupling import Beside, hold_values
 from attnrate.models.transformer import Transformer
 from attnrate.targets import AttentionTarget, Target
 from attnrate.targets.alter import PermutedAttentionTarget
@@ -39,24 +39,48 @@ _BINS = 12
 NEAR = 0.05
 
 
-def map_task(
-    work: str,
-    target: Mapping[str, Any],
-    model: Mapping[str, Any],
-    recipe: Mapping[str, Any],
-    label: Mapping[str, Any],
-    seed: int,
-    cost: float,
-    **more: Any,
-) -> Task:
-    """A fit whose attention is looked at, with all settings spelled out, as in a sweep."""
-    settings = {
-        "target": complete_target(target),
-        "model": complete_model(model),
+@dataclass(frozen=True)
+class MapSettings:
+    """How long the fits of a preset are; `cost` has the seconds of each that is run."""
+
+    seeds: int
+    steps: int
+    batch: int
+    cost: Mapping[str, float]
+    lr: float = 0.01
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model on a target; `lr` stands before that of the preset, `more` are further settings."""
+
+    target: Mapping[str, Any]
+    model: Mapping[str, Any]
+    lr: float | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def map_tasks(work: str, size: MapSettings, label: str, case: Callable[[str], Case]) -> list[Task]:
+    """Fits whose attention is looked at, for every seed and every case that the preset runs.
+
+    All settings are spelled out, as in a sweep. A result is found by its case under `label`.
+    """
+    return [
+        other_work(work, _settings(size, case(name)), {label: name, "seed": seed}, seed, cost)
+        for seed in range(size.seeds)
+        for name, cost in size.cost.items()
+    ]
+
+
+def _settings(size: MapSettings, case: Case) -> dict[str, Any]:
+    lr = size.lr if case.lr is None else case.lr
+    recipe = {"name": "strong", "steps": size.steps, "batch": size.batch, "lr": lr}
+    return {
+        "target": complete_target(case.target),
+        "model": complete_model(case.model),
         "recipe": complete_recipe(recipe),
-        **more,
+        **case.more,
     }
-    return other_work(work, settings, {**label, "seed": seed}, seed, cost)
 
 
 @dataclass(frozen=True)
@@ -67,21 +91,19 @@ class Fitted:
     model: Transformer
     fit: Fit
 
-    @property
-    def outcome(self) -> dict[str, Any]:
-        """How the fit went, as plain values; a diverged fit has the error None."""
-        done = self.fit
-        return {
-            "error": None if done.diverged else done.error,
-            "standard_error": None if done.diverged else done.standard_error,
-            "steps": done.steps,
-            "stopped": done.stopped,
-            "train_seconds": done.seconds,
-        }
+
+def measured(
+    trial: Trial, look: Callable[[Fitted, Float[Tensor, "n length d"]], dict[str, Any]]
+) -> dict[str, Any]:
+    """Fit, and what `look` finds on fresh inputs; of a diverged fit only how it went."""
+    done = fitted(trial)
+    if done.fit.diverged:
+        return done.fit.outcome
+    return {**done.fit.outcome, **look(done, fresh(done.target, trial.seed))}
 
 
 def fitted(trial: Trial) -> Fitted:
-    """Fit the model of a `map_task` to its target.
+    """Fit the model of a map task to its target.
 
     The setting `held` is the number of values that are held at the first coordinates of the token,
     so that only ρ̂ and F̂ are learned (see `values_held`).
@@ -108,9 +130,7 @@ def values_held(settings: Mapping[str, Any], target: Target, held: int) -> Trans
     n, d = settings["n"], target.d
     beside = Beside(feed_forward(d, n, settings["width"], settings["depth"]))
     model = Transformer(d, target.out, n=d + n, m_v=held, f_hat=beside, **given)
-    model.W_V.weight.requires_grad_(False)
-    with torch.no_grad():
-        model.W_V.weight.copy_(torch.eye(held, d + n))
+    hold_values(model)
     return model
 
 

@@ -57,7 +57,7 @@ class Experiment:
     title: str
     place: str
     tasks: Callable[[Preset], Sequence[Task]]
-    conclude: Callable[[Preset, Sequence[Result]], Conclusion]
+    conclude: Callable[[Sequence[Result]], Conclusion]
 
 
 def other_work(

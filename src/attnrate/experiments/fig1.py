@@ -155,7 +155,7 @@ def _coupling_tasks(chosen: Settings) -> list[Task]:
     ]
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """The four curves, their slopes, and what they say of Theorem 4.1 and Fig. 1."""
     return Conclusion(
         paragraphs(results, TARGETS),

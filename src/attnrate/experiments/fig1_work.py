@@ -90,8 +90,7 @@ def coupling(trial: Trial) -> dict[str, Any]:
         seed=trial.seed,
         threads=1,
     )
-    values: dict[str, Any] = {"error": None if found.diverged else found.error}
-    values |= {"steps": found.steps, "stopped": found.stopped}
+    values = found.outcome
     if found.diverged or not isinstance(found.model, Transformer):
         return values
     truncated = compile_target(target, m_h)

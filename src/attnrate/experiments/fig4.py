@@ -8,15 +8,16 @@ size far above the rank, too. Loss and error are those of the hard-max target.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from attnrate.experiments.attention_maps import (
     NEAR,
+    Case,
+    MapSettings,
     example,
-    fitted,
     fresh,
-    map_task,
+    map_tasks,
+    measured,
     measures,
     pointwise,
 )
@@ -34,7 +35,6 @@ from attnrate.experiments.map_panels import (
     at_least,
     attention_panel,
     first,
-    limits,
     number,
     percent,
     pointwise_panel,
@@ -56,59 +56,39 @@ READOUTS = {
 }
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How long the fits are; `cost` has an entry for each that is run."""
-
-    seeds: int
-    steps: int
-    batch: int
-    cost: dict[str, float]
-    lr: float = 0.003
-
-
-QUICK = Settings(1, 1800, 128, {"network": 37.0, "linear": 23.0})
-PAPER = Settings(5, 4000, 128, {"network": 75.0, "linear": 48.0, "wide": 77.0})
+QUICK = MapSettings(1, 1800, 128, {"network": 37.0, "linear": 23.0}, lr=0.003)
+PAPER = MapSettings(5, 4000, 128, {"network": 75.0, "linear": 48.0, "wide": 77.0}, lr=0.003)
 
 
 def tasks(preset: Preset) -> list[Task]:
     """The fits of the preset for every seed."""
-    size = QUICK if preset == "quick" else PAPER
-    return [
-        map_task(
-            "fig4.fit",
-            {"kind": "nearest_point", "points": POINTS, "dim": DIM},
-            {
-                "kind": "transformer",
-                "m_h": M_H[readout],
-                "readout": "linear" if readout == "linear" else "network",
-            },
-            {"name": "strong", "steps": size.steps, "batch": size.batch, "lr": size.lr},
-            {"readout": readout},
-            seed,
-            size.cost[readout],
-        )
-        for seed in range(size.seeds)
-        for readout in size.cost
-    ]
+    return map_tasks("fig4.fit", QUICK if preset == "quick" else PAPER, "readout", _case)
+
+
+def _case(readout: str) -> Case:
+    return Case(
+        {"kind": "nearest_point", "points": POINTS, "dim": DIM},
+        {
+            "kind": "transformer",
+            "m_h": M_H[readout],
+            "readout": "linear" if readout == "linear" else "network",
+        },
+    )
 
 
 def fit_links(trial: Trial) -> dict[str, Any]:
     """Fit, then count links on fresh inputs, and keep one input to be drawn."""
-    done = fitted(trial)
-    model, target = done.model, done.target
-    if done.fit.diverged:
-        return done.outcome
-    x = fresh(target, trial.seed)
-    return {
-        **done.outcome,
-        "rows": measures(model, target, x),
-        "pointwise": pointwise(model, target, x.flatten(0, 1)),
-        "example": example(model, target, fresh(target, trial.seed, 1)),
-    }
+    return measured(
+        trial,
+        lambda done, x: {
+            "rows": measures(done.model, done.target, x),
+            "pointwise": pointwise(done.model, done.target, x.flatten(0, 1)),
+            "example": example(done.model, done.target, fresh(done.target, trial.seed, 1)),
+        },
+    )
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """Links and F̂∘f̂ of both readouts."""
     by = {readout: select(results, readout=readout) for readout in READOUTS}
     link = {readout: number(found, "rows", "link") for readout, found in by.items()}
@@ -139,7 +119,7 @@ def _links_claim(by: dict[str, list[Result]], link: dict[str, Interval]) -> Clai
         + f" (asked: {LEAST_LINK:.0%})."
         if any(found.count for found in link.values())
         else "no fit is finished.",
-        *limits(link["network"]),
+        *link["network"].limits,
         correction="With F̂ linear: a network F̂ can make up for wrong weights, so that a small "
         "error does not bring right links with it."
         if decided == "holds when corrected"
@@ -174,7 +154,7 @@ def _same_token_claim(by: dict[str, list[Result]]) -> Claim:
         f"{'; '.join(parts)} (asked: {LEAST_LINK:.0%}, of every network F̂)."
         if parts
         else "no fit is finished.",
-        *limits(worst),
+        *worst.limits,
         correction="With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, "
         "is not at hand."
         if decided == "holds when corrected"
@@ -191,7 +171,7 @@ def _identity_claim(by: dict[str, list[Result]]) -> Claim:
         "fig4",
         verdict(met["network"], met["linear"]),
         text,
-        *limits(number(by["network"], "pointwise", "rms")),
+        *number(by["network"], "pointwise", "rms").limits,
     )
 
 

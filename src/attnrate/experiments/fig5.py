@@ -9,16 +9,17 @@ paper preset also fits the whole model in smaller steps, to see whether they cha
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from attnrate.experiments.attention_maps import (
+    Case,
+    Fitted,
+    MapSettings,
     example,
-    fitted,
-    fresh,
-    map_task,
+    map_tasks,
+    measured,
     measures,
     pointwise,
 )
@@ -36,7 +37,6 @@ from attnrate.experiments.map_panels import (
     at_most,
     attention_panel,
     first,
-    limits,
     number,
     percent,
     pointwise_panel,
@@ -64,54 +64,33 @@ _SHOWN = 0.02
 _POINT, _MASS, _PREDICTION = slice(0, DIM), DIM, DIM + 3
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How long the fits are; `cost` has an entry for each that is run."""
-
-    seeds: int
-    steps: int
-    batch: int
-    cost: dict[str, float]
-
-
-QUICK = Settings(1, 1400, 64, {"whole": 25.0, "held": 18.0})
-PAPER = Settings(5, 3000, 128, {"whole": 70.0, "held": 60.0, "slow": 70.0})
+QUICK = MapSettings(1, 1400, 64, {"whole": 25.0, "held": 18.0})
+PAPER = MapSettings(5, 3000, 128, {"whole": 70.0, "held": 60.0, "slow": 70.0})
 
 
 def tasks(preset: Preset) -> list[Task]:
     """The fits of the preset for every seed."""
-    size = QUICK if preset == "quick" else PAPER
-    return [
-        map_task(
-            "fig5.fit",
-            {
-                "kind": "centre_of_gravity",
-                "length": LENGTH,
-                "dim": DIM,
-                "min_segment": MIN_SEGMENT,
-            },
-            MODEL,
-            {"name": "strong", "steps": size.steps, "batch": size.batch, "lr": LR[freedom]},
-            {"freedom": freedom},
-            seed,
-            size.cost[freedom],
-            held=DIM if freedom == "held" else 0,
-        )
-        for seed in range(size.seeds)
-        for freedom in size.cost
-    ]
+    return map_tasks("fig5.fit", QUICK if preset == "quick" else PAPER, "freedom", _case)
+
+
+def _case(freedom: str) -> Case:
+    return Case(
+        {"kind": "centre_of_gravity", "length": LENGTH, "dim": DIM, "min_segment": MIN_SEGMENT},
+        MODEL,
+        LR[freedom],
+        {"held": DIM if freedom == "held" else 0},
+    )
 
 
 def fit_masses(trial: Trial) -> dict[str, Any]:
     """Fit, then compare weights on fresh inputs: rows of prediction tokens, rows of points."""
-    done = fitted(trial)
+    return measured(trial, _masses)
+
+
+def _masses(done: Fitted, x: torch.Tensor) -> dict[str, Any]:
     model, target = done.model, done.target
-    if done.fit.diverged:
-        return done.outcome
-    x = fresh(target, trial.seed)
     predicts = x[..., _PREDICTION] == 1
     return {
-        **done.outcome,
         "predictions": measures(model, target, x, predicts),
         "points": measures(model, target, x, ~predicts),
         "pointwise": pointwise(model, target, x[~predicts]),
@@ -128,7 +107,7 @@ def _with_predictions_at(x: torch.Tensor, places: tuple[int, ...]) -> torch.Tens
     return x[at : at + 1]
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """Weights and F̂∘f̂, with everything learned and with the values held."""
     by = {freedom: select(results, freedom=freedom) for freedom in FREEDOMS}
     claims = (
@@ -169,7 +148,7 @@ def _weights_claim(by: dict[str, list[Result]], rows: str, name: str, statement:
         f"mean |Â - A| over these rows: {'; '.join(parts)} (asked: at most {MOST_MAE})."
         if parts
         else "no fit is finished.",
-        *limits(mae["whole"]),
+        *mae["whole"].limits,
         correction="With the values held at the points. With everything learned a query can put "
         "what it knows into the weights and have F̂ read it there: a point's norm reaches its "
         "output without the point being attended to."
@@ -188,7 +167,7 @@ def _norm_claim(by: dict[str, list[Result]]) -> Claim:
         "fig5",
         decided,
         text,
-        *limits(number(by["whole"], "pointwise", "rms")),
+        *number(by["whole"], "pointwise", "rms").limits,
         correction="With the values held at the points. Tokens carry their position, so that no "
         "sequence is constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ here."
         if decided == "holds when corrected"

@@ -7,14 +7,14 @@ input. Every token carries its own position (see targets/graph.py).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from attnrate.experiments.attention_maps import (
+    Case,
+    MapSettings,
     example,
-    fitted,
-    fresh,
-    map_task,
+    map_tasks,
+    measured,
     measures,
     pointwise,
 )
@@ -32,7 +32,6 @@ from attnrate.experiments.map_panels import (
     at_most,
     attention_panel,
     first,
-    limits,
     number,
     percent,
     pointwise_panel,
@@ -55,55 +54,35 @@ _HEIGHT = 5.0
 _LINEAR = "With F̂ linear, as F = id is; the fits with a network F̂ miss it."
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How long the fits are."""
-
-    seeds: int
-    steps: int
-    batch: int
-    cost: dict[str, float]
-    lr: float = 0.01
-
-
-QUICK = Settings(1, 1600, 128, {"network": 34.0, "linear": 22.0})
-PAPER = Settings(5, 4000, 128, {"network": 88.0, "linear": 52.0})
+QUICK = MapSettings(1, 1600, 128, {"network": 34.0, "linear": 22.0})
+PAPER = MapSettings(5, 4000, 128, {"network": 88.0, "linear": 52.0})
 
 
 def tasks(preset: Preset) -> list[Task]:
     """Both readouts for every seed."""
-    size = QUICK if preset == "quick" else PAPER
-    return [
-        map_task(
-            "fig6.fit",
-            {"kind": "selection", "length": LENGTH, "dim": DIM, "k": K},
-            {"kind": "transformer", "m_h": M_H, "readout": readout},
-            {"name": "strong", "steps": size.steps, "batch": size.batch, "lr": size.lr},
-            {"readout": readout},
-            seed,
-            size.cost[readout],
-        )
-        for seed in range(size.seeds)
-        for readout in READOUTS
-    ]
+    return map_tasks("fig6.fit", QUICK if preset == "quick" else PAPER, "readout", _case)
+
+
+def _case(readout: str) -> Case:
+    return Case(
+        {"kind": "selection", "length": LENGTH, "dim": DIM, "k": K},
+        {"kind": "transformer", "m_h": M_H, "readout": readout},
+    )
 
 
 def fit_frequencies(trial: Trial) -> dict[str, Any]:
     """Fit, then compare weights on fresh inputs and on the input of Eq. 66."""
-    done = fitted(trial)
-    if done.fit.diverged:
-        return done.outcome
-    model, target = done.model, done.target
-    x = fresh(target, trial.seed)
-    return {
-        **done.outcome,
-        "rows": measures(model, target, x),
-        "pointwise": pointwise(model, target, x.flatten(0, 1)),
-        "example": example(model, target, selection_example(trial.seed)),
-    }
+    return measured(
+        trial,
+        lambda done, x: {
+            "rows": measures(done.model, done.target, x),
+            "pointwise": pointwise(done.model, done.target, x.flatten(0, 1)),
+            "example": example(done.model, done.target, selection_example(trial.seed)),
+        },
+    )
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """Weights on fresh inputs and on that of Eq. 66, and F̂∘f̂."""
     by = {readout: select(results, readout=readout) for readout in READOUTS}
     claims = (_frequencies_claim(by), _example_claim(by), _identity_claim(by))
@@ -139,7 +118,7 @@ def _frequencies_claim(by: dict[str, list[Result]]) -> Claim:
         "fig6",
         "holds when corrected" if met else decided,
         f"mean |Â - A| over fresh inputs, A the index frequencies: {text}",
-        *limits(number(by["network"], "rows", "mae")),
+        *number(by["network"], "rows", "mae").limits,
         correction=correction if met else "",
     )
 
@@ -153,7 +132,7 @@ def _example_claim(by: dict[str, list[Result]]) -> Claim:
         "fig6",
         decided,
         f"mean |Â - A| on the indices of Eq. 66, A the index frequencies: {text}",
-        *limits(number(by["network"], "example", "mae")),
+        *number(by["network"], "example", "mae").limits,
         correction=_LINEAR if decided == "holds when corrected" else "",
     )
 
@@ -168,7 +147,7 @@ def _identity_claim(by: dict[str, list[Result]]) -> Claim:
         "fig6",
         decided,
         text,
-        *limits(number(by["network"], "pointwise", "rms")),
+        *number(by["network"], "pointwise", "rms").limits,
         correction=_LINEAR if decided == "holds when corrected" else "",
     )
 

@@ -8,19 +8,20 @@ H(x) of sec. 6.1, and compare errors, which Prop. 6.2 leads one to expect to be 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from attnrate.experiments.attention_maps import (
+    Case,
     Fitted,
+    MapSettings,
     attentions,
     example,
-    fitted,
     fresh,
-    map_task,
+    map_tasks,
     matrix,
+    measured,
     measures,
 )
 from attnrate.experiments.claims import Claim
@@ -37,7 +38,6 @@ from attnrate.experiments.map_panels import (
     at_most,
     attention_panel,
     first,
-    limits,
     number,
     percent,
     seeds_text,
@@ -61,61 +61,41 @@ ROUNDING = 1e-10
 _PERMUTED_SEQUENCES = 256
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How long the fits are."""
-
-    seeds: int
-    steps: int
-    batch: int
-    cost: dict[str, float]
-    lr: float = 0.01
-
-
-QUICK = Settings(1, 400, 32, {"plain": 6.0, "encoded": 7.5, "permuted": 8.0})
-PAPER = Settings(5, 2000, 128, {"plain": 36.0, "encoded": 50.0, "permuted": 50.0})
+QUICK = MapSettings(1, 400, 32, {"plain": 6.0, "encoded": 7.5, "permuted": 8.0})
+PAPER = MapSettings(5, 2000, 128, {"plain": 36.0, "encoded": 50.0, "permuted": 50.0})
 
 
 def tasks(preset: Preset) -> list[Task]:
     """Without encoding, with it, and with it on the permuted target, for every seed."""
-    size = QUICK if preset == "quick" else PAPER
+    return map_tasks("gravity.fit", QUICK if preset == "quick" else PAPER, "fit", _case)
+
+
+def _case(name: str) -> Case:
     target = {"kind": "gravity", "bodies": BODIES, "dim": DIM}
-    plain = {"kind": "transformer", "m_h": M_H, "readout": "linear"}
-    encoded = {"kind": "transformer", "m_h": M_H, "position": "learned"}
-    settings = {
-        "plain": (target, plain),
-        "encoded": (target, encoded),
-        "permuted": ({**target, "permute": list(PERMUTATION)}, encoded),
-    }
-    return [
-        map_task(
-            "gravity.fit",
-            *settings[name],
-            {"name": "strong", "steps": size.steps, "batch": size.batch, "lr": size.lr},
-            {"fit": name},
-            seed,
-            size.cost[name],
-        )
-        for seed in range(size.seeds)
-        for name in FITS
-    ]
+    model = {"kind": "transformer", "m_h": M_H}
+    return {
+        "plain": Case(target, {**model, "readout": "linear"}),
+        "encoded": Case(target, {**model, "position": "learned"}),
+        "permuted": Case(
+            {**target, "permute": list(PERMUTATION)}, {**model, "position": "learned"}
+        ),
+    }[name]
 
 
 def fit_gravity(trial: Trial) -> dict[str, Any]:
     """Fit, compare weights on fresh inputs, and permute the bodies of the trained model's input."""
-    done = fitted(trial)
-    if done.fit.diverged:
-        return done.outcome
-    model, target = done.model, done.target
-    shown = fresh(target, trial.seed, 1)
-    order = list(PERMUTATION)
-    return {
-        **done.outcome,
-        "rows": measures(model, target, fresh(target, trial.seed)),
-        "equivariance": equivariance(done, trial.seed),
-        "example": example(model, target, shown),
-        "after": matrix(attentions(model, target, shown[:, order])[0][0]),
-    }
+
+    def look(done: Fitted, x: torch.Tensor) -> dict[str, Any]:
+        model, target = done.model, done.target
+        shown = fresh(target, trial.seed, 1)
+        return {
+            "rows": measures(model, target, x),
+            "equivariance": equivariance(done, trial.seed),
+            "example": example(model, target, shown),
+            "after": matrix(attentions(model, target, shown[:, list(PERMUTATION)])[0][0]),
+        }
+
+    return measured(trial, look)
 
 
 def equivariance(done: Fitted, seed: int) -> float:
@@ -127,7 +107,7 @@ def equivariance(done: Fitted, seed: int) -> float:
     return float((after - before[:, order][:, :, order]).abs().max())
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """Weights, equivariance, and what the permuted target costs."""
     by = {name: select(results, fit=name) for name in FITS}
     ratio = _ratio(by)
@@ -160,7 +140,7 @@ def _attention_claim(by: dict[str, list[Result]]) -> Claim:
         f"the largest weight in {percent(number(by['plain'], 'rows', 'link'))}."
         if met is not None
         else "the fit without position encoding is not finished.",
-        *limits(mae),
+        *mae.limits,
     )
 
 
@@ -204,7 +184,7 @@ def _order_claim(by: dict[str, list[Result]], ratio: Interval) -> Claim:
         else f"the error on the permuted target is {ratio} times that on the original one "
         f"({number(by['permuted'], 'error')} against {number(by['encoded'], 'error')}; same means "
         f"at most {SAME_FACTOR:g} times).",
-        *limits(ratio),
+        *ratio.limits,
     )
 
 

@@ -84,14 +84,6 @@ def recovered(
     )
 
 
-def limits(found: Interval) -> tuple[float | None, float | None, float | None]:
-    """The fields value, low and high of a claim."""
-    value, low, high = (
-        None if math.isnan(each) else each for each in (found.value, found.low, found.high)
-    )
-    return value, low, high
-
-
 def first(results: Sequence[Result]) -> Result | None:
     """The result of the smallest seed that has an example to show."""
     shown = [one for one in results if "example" in one.values]

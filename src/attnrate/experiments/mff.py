@@ -145,7 +145,7 @@ def split(trial: Trial) -> dict[str, Any]:
     }
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """The slope in m_ff, the m_ff that every m_h needs, and what the bound makes of it."""
     return Conclusion(
         paragraphs(results, TARGETS),

@@ -183,9 +183,7 @@ def _deconvolution_claims(
             "mixing-rank",
             verdict,
             evidence,
-            law.value if law.count else None,
-            law.low if law.count else None,
-            law.high if law.count else None,
+            *law.limits,
             "With the past alone it works for filters of minimum phase, |θ| < 1; for the others "
             "the inverse has to read the future. Where the filter is part of the target, "
             "H~(x) = H(θ∗x), no inverse is needed: θ itself, applied to the inputs, gives H back."

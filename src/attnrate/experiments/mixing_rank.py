@@ -165,9 +165,8 @@ def deconvolution(trial: Trial) -> dict[str, Any]:
     return {"lengths": list(lengths), "filters": rows}
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """Tables, figures and claims of what was computed."""
-    del preset
     return mixing_claims.conclusion(results)
 
 

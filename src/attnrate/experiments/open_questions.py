@@ -95,7 +95,7 @@ def parameters(settings: Mapping[str, Any], width: int) -> int:
         return Transformer(1, 1, **settings, width=width).parameter_count()
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """The error of every variant beside the baseline's."""
     return Conclusion(paragraphs(results), figures(results), tables(results), claims(results))
 

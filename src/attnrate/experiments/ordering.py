@@ -145,9 +145,8 @@ def trained(trial: Trial) -> dict[str, Any]:
     }
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """Curves over λ, where they cross, and the claims."""
-    del preset
     counts = {name: parameters(name) for name in NAMES}
     return ordering_claims.conclusion(results, counts, VARIANTS)
 

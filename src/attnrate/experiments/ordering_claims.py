@@ -285,11 +285,8 @@ def _claim(
     value: Interval | None,
     correction: str = "",
 ) -> Claim:
-    low, high = (None, None) if value is None else (value.low, value.high)
-    number = None if value is None else value.value
-    return Claim(
-        name, place, statement, "ordering", verdict, evidence, number, low, high, correction
-    )
+    limits = (None, None, None) if value is None else value.limits
+    return Claim(name, place, statement, "ordering", verdict, evidence, *limits, correction)
 
 
 def _errors_table(

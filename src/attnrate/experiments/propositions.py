@@ -117,7 +117,7 @@ def _printed_collision() -> tuple[float, float]:
     return float((weights @ (one - two)).abs()), float((one.sum() - two.sum()).abs())
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """A claim for every check; verdicts one to one."""
     if not results:
         return Conclusion(("The checks are not finished.",), (), (), ())

@@ -167,17 +167,19 @@ def _record_path(place: Path, name: str) -> Path:
 def _plan(experiment: Experiment, preset: Preset) -> Plan:
     """The experiment's tasks with all settings of fits spelled out."""
     try:
-        tasks = [_completed(task) for task in experiment.tasks(preset)]
+        tasks = _completed(experiment.tasks(preset))
     except Exception:  # one experiment that cannot be set up must not stop the others
         return Plan(experiment, failed=traceback.format_exc(limit=-4))
-    return Plan(experiment, tuple(tasks))
+    return Plan(experiment, tasks)
 
 
-def _completed(task: Task) -> Task:
-    if "work" in task.trial.target:
-        return task
-    (whole,) = complete([task.trial])
-    return replace(task, trial=whole.trial)
+def _completed(tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """All fits at once: targets and models that they share are then built once."""
+    whole = iter(complete(task.trial for task in tasks if "work" not in task.trial.target))
+    return tuple(
+        task if "work" in task.trial.target else replace(task, trial=next(whole).trial)
+        for task in tasks
+    )
 
 
 def _waves(plans: Sequence[Plan], preset: Preset) -> list[list[Sized]]:
@@ -213,6 +215,6 @@ def _record(
         problem += failures[0].error
     try:
         results = [Result(task.label, row.result) for task, row in done]
-        return replace(record, conclusion=experiment.conclude(preset, results), failed=problem)
+        return replace(record, conclusion=experiment.conclude(results), failed=problem)
     except Exception:  # what it cannot conclude is said on the page, beside what the others can
         return replace(record, failed=(problem or "") + traceback.format_exc(limit=-4))

@@ -145,10 +145,5 @@ def claim_of(
     """A claim of an experiment that a number decides, with its interval where it has one."""
     if not isinstance(found, Interval):
         found = Interval(math.nan if found is None else found, math.nan, math.nan, 1)
-    value, low, high = (
-        v if math.isfinite(v) else None for v in (found.value, found.low, found.high)
-    )
     full = f"{experiment}-{name}"
-    return Claim(
-        full, place, statement, experiment, verdict, evidence, value, low, high, correction
-    )
+    return Claim(full, place, statement, experiment, verdict, evidence, *found.limits, correction)

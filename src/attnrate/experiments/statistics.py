@@ -22,6 +22,14 @@ class Interval:
     high: float
     count: int
 
+    @property
+    def limits(self) -> tuple[float | None, float | None, float | None]:
+        """Value, low and high as a claim has them: None for what is not known."""
+        value, low, high = (
+            each if math.isfinite(each) else None for each in (self.value, self.low, self.high)
+        )
+        return value, low, high
+
     def __str__(self) -> str:
         if math.isnan(self.low):
             return f"{self.value:.3g}"

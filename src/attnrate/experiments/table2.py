@@ -9,7 +9,6 @@ is below the floor of either order.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,29 +32,18 @@ MOVED = 10  # App. C: the first 10 values and the last 10
 FILTER_LENGTH, FILTER_SEED = 5, 0
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How each model is fitted by each recipe."""
-
-    ways: Ways
-
-
-QUICK = Settings(
-    {
-        ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
-        ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
-        ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1400, "batch": 32}, 24.0, 2),
-        ("Transformer", "paper"): Way({"steps": 700, "batch": 32, "first_batch": 32}, 8.0, 1),
-    }
-)
-PAPER = Settings(
-    {
-        ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
-        ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
-        ("Transformer", "strong"): Way({"lr": 0.01}, 65.0, 5),
-        ("Transformer", "paper"): Way({"steps": 15_000, "batch": 32, "first_batch": 32}, 100.0, 5),
-    }
-)
+QUICK: Ways = {
+    ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
+    ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
+    ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1400, "batch": 32}, 24.0, 2),
+    ("Transformer", "paper"): Way({"steps": 700, "batch": 32, "first_batch": 32}, 8.0, 1),
+}
+PAPER: Ways = {
+    ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
+    ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
+    ("Transformer", "strong"): Way({"lr": 0.01}, 65.0, 5),
+    ("Transformer", "paper"): Way({"steps": 15_000, "batch": 32, "first_batch": 32}, 100.0, 5),
+}
 
 
 def random_filter() -> list[float]:
@@ -78,13 +66,11 @@ def targets() -> dict[str, dict[str, Any]]:
 
 def tasks(preset: Preset) -> list[Task]:
     """A fit for every cell, recipe and seed."""
-    chosen = QUICK if preset == "quick" else PAPER
-    return fit_tasks(CELLS, targets(), chosen.ways)
+    return fit_tasks(CELLS, targets(), QUICK if preset == "quick" else PAPER)
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """The table with floors, the contrasts by both recipes, and the claims."""
-    del preset
     return table2_claims.conclusion(results, CELLS, targets())
 
 

@@ -147,9 +147,7 @@ def _contrast_claims(
                 "table2",
                 verdict,
                 evidence,
-                found.value if found.count else None,
-                found.low if found.count else None,
-                found.high if found.count else None,
+                *found.limits,
             )
         )
     return claims

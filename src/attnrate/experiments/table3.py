@@ -6,7 +6,6 @@ beside the exact floors of linear RNNs and the cost of predicting one constant.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from attnrate.experiments import table3_claims
@@ -24,29 +23,18 @@ MOVED = 10
 KERNEL_SEED = 0
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How each model is fitted by each recipe."""
-
-    ways: Ways
-
-
-QUICK = Settings(
-    {
-        ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
-        ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
-        ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1600, "batch": 64}, 29.0, 1),
-        ("Transformer", "paper"): Way({"steps": 800, "batch": 32, "first_batch": 32}, 5.0, 1),
-    }
-)
-PAPER = Settings(
-    {
-        ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
-        ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
-        ("Transformer", "strong"): Way({"lr": 0.01, "steps": 4000}, 110.0, 5),
-        ("Transformer", "paper"): Way({"steps": 12_000, "batch": 32, "first_batch": 32}, 90.0, 5),
-    }
-)
+QUICK: Ways = {
+    ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
+    ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
+    ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1600, "batch": 64}, 29.0, 1),
+    ("Transformer", "paper"): Way({"steps": 800, "batch": 32, "first_batch": 32}, 5.0, 1),
+}
+PAPER: Ways = {
+    ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
+    ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
+    ("Transformer", "strong"): Way({"lr": 0.01, "steps": 4000}, 110.0, 5),
+    ("Transformer", "paper"): Way({"steps": 12_000, "batch": 32, "first_batch": 32}, 90.0, 5),
+}
 
 
 def targets() -> dict[str, dict[str, Any]]:
@@ -57,13 +45,11 @@ def targets() -> dict[str, dict[str, Any]]:
 
 def tasks(preset: Preset) -> list[Task]:
     """A fit for every cell, recipe and seed."""
-    chosen = QUICK if preset == "quick" else PAPER
-    return fit_tasks(CELLS, targets(), chosen.ways)
+    return fit_tasks(CELLS, targets(), QUICK if preset == "quick" else PAPER)
 
 
-def conclude(preset: Preset, results: Sequence[Result]) -> Conclusion:
+def conclude(results: Sequence[Result]) -> Conclusion:
     """The table with floors, the contrasts by both recipes, and the claims."""
-    del preset
     return table3_claims.conclusion(results, CELLS, targets())
 
 

@@ -138,18 +138,8 @@ def _claims(
 
 
 def _claim(name: str, statement: str, verdict: Verdict, evidence: str, value: Interval) -> Claim:
-    known = value.count > 0
-    return Claim(
-        name,
-        "App. C, Table 3",
-        statement,
-        "table3",
-        verdict,
-        evidence,
-        value.value if known else None,
-        value.low if known else None,
-        value.high if known else None,
-    )
+    place = "App. C, Table 3"
+    return Claim(name, place, statement, "table3", verdict, evidence, *value.limits)
 
 
 def _errors(results: Sequence[Result], cells: Sequence[Cell], model: str, target: str) -> str:

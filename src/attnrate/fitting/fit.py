@@ -55,14 +55,21 @@ class Fit:
         return next((look.seconds for look in self.curve if look.error <= error), None)
 
     @property
-    def summary(self) -> dict[str, Any]:
-        """The numbers in plain values, None for what is not a number."""
+    def outcome(self) -> dict[str, Any]:
+        """How it went, in plain values: a diverged fit has the error None."""
         return {
-            "error": None if self.diverged else self.error,
-            "standard_error": None if self.diverged else self.standard_error,
+            "error": self.error if math.isfinite(self.error) else None,
+            "standard_error": self.standard_error if math.isfinite(self.standard_error) else None,
             "seconds": self.seconds,
             "steps": self.steps,
             "stopped": self.stopped,
+        }
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """All numbers in plain values, None for what is not a number."""
+        return {
+            **self.outcome,
             "learning_rate": self.learning_rate,
             "starts": [None if math.isnan(error) else error for error in self.starts],
             "curve": [[look.step, look.seconds, look.error] for look in self.curve],

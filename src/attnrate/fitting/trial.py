@@ -157,12 +157,8 @@ def run_trial(trial: Trial) -> dict[str, Any]:
     target, make_model, recipe = build(trial)
     result = fit(target, make_model, recipe=recipe, seed=trial.seed, threads=1)
     return {
-        "error": _finite(result.error),
-        "standard_error": _finite(result.standard_error),
-        "stopped": str(result.stopped),
-        "diverged": bool(result.diverged),
-        "steps": int(result.steps),
-        "seconds": float(result.seconds),
+        **result.outcome,
+        "diverged": result.diverged,
         "parameters": sum(p.numel() for p in result.model.parameters() if p.requires_grad),
         **provenance(),
     }
@@ -176,11 +172,6 @@ def prepare() -> None:
     import_module("attnrate.fitting.fit")
     import_module("attnrate.fitting.provenance").provenance()
     torch.set_num_threads(1)
-
-
-def _finite(value: object) -> float | None:
-    number = float(value)  # type: ignore[arg-type]
-    return number if math.isfinite(number) else None
 
 
 def _whole_floats_as_ints(value: Any) -> Any:

@@ -36,9 +36,14 @@ class CouplingTransformer(Transformer):
         super().__init__(
             d, out, n=d + n, m_h=m_h, m_v=d, f_hat=beside, F_hat=nn.Identity(), width=1, depth=1
         )
-        self.W_V.weight.requires_grad_(False)
-        with torch.no_grad():
-            self.W_V.weight.copy_(torch.eye(d, d + n))
+        hold_values(self)
+
+
+def hold_values(model: Transformer) -> None:
+    """Let W_V pick the first m_v features, and never train it."""
+    model.W_V.weight.requires_grad_(False)
+    with torch.no_grad():
+        model.W_V.weight.copy_(torch.eye(model.m_v, model.n))
 
 
 class Beside(nn.Module):
