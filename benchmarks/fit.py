@@ -125,6 +125,7 @@ def polish() -> None:
     """Does a phase of L-BFGS after `strong` pay? Against as many seconds of more SOAP steps."""
     problems: dict[str, tuple[Target, Callable[[], torch.nn.Module]]] = {
         "fig1": (spectral_target(1.0, 6), lambda: Transformer(1, 1, m_h=6)),
+        "table2": (linear_target("exponential", 32), table2_model),
         "rnn": (linear_target("exponential", 32), lambda: LinearRNN(1, 1)),
     }
     for name, (target, make) in problems.items():

@@ -70,18 +70,18 @@ QUICK = Settings(
     seconds=(4.0, 14.0, 55.0),
 )
 PAPER = Settings(
-    full=tuple((target, ALL, 2000) for target in TARGETS),
+    full=tuple((target, ALL, RECIPES["paper"]["steps"]) for target in TARGETS),
     recipe=RECIPES["paper"],
     seeds=(0, 1, 2, 3, 4),
     coupling_sizes=dict.fromkeys((2, 6, LONG), ALL),
-    coupling_recipe={**RECIPES["paper"], "steps": 1200},
+    coupling_recipe={**RECIPES["paper"], "steps": 600},
     coupling_seeds=(0, 1, 2, 3, 4),
-    adam_cells=tuple((target, m_h) for target in TARGETS for m_h in (1, 2, 4, 6, 8, 12, 16)),
-    adam_recipe={"name": "paper", "steps": 4000},
+    adam_cells=tuple((target, m_h) for target in TARGETS for m_h in (1, 2, 4, 8, 16)),
+    adam_recipe={"name": "paper", "steps": 4000, "first_batch": 32, "batch": 32},
     adam_seeds=(0, 1),
     sequences=4096,
     long_cells=((Spectral(1.0, 6), 6), (Spectral(1.0, LONG), 8)),
-    seconds=(12.0, 90.0, 60.0),
+    seconds=(6.0, 37.0, 60.0),
 )
 SETTINGS: Mapping[Preset, Settings] = {"quick": QUICK, "paper": PAPER}
 
