@@ -10,6 +10,8 @@ from attnrate.fitting.sweep import sweep as sweep
 from attnrate.models import LinearRNN as LinearRNN
 from attnrate.models import Transformer as Transformer
 from attnrate.report.reproduce import reproduce as reproduce
+from attnrate.spectra.advise import advise as advise
+from attnrate.spectra.profile import profile as profile
 from attnrate.targets import AttentionTarget as AttentionTarget
 from attnrate.targets import PositionedInputs as PositionedInputs
 from attnrate.targets import UniformInputs as UniformInputs

@@ -8,10 +8,10 @@ import torch
 from attnrate.experiments import attention_maps as maps
 from attnrate.experiments import map_panels as panels
 from attnrate.experiments.experiment import Result
-from attnrate.experiments.statistics import Interval
 from attnrate.fitting.build import complete_model
 from attnrate.models.transformer import Transformer
 from attnrate.targets import centre_of_gravity, nearest_point, selection
+from attnrate.theory.statistics import Interval
 
 
 class Told(Transformer):

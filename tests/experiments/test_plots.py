@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,10 +22,12 @@ from attnrate.experiments.plots import (
     Series,
     Style,
     Table,
+    Violins,
     figure_from_plain,
     figure_to_plain,
     table_from_plain,
     table_to_plain,
+    violin_values,
 )
 from attnrate.experiments.record import (
     FORMAT,
@@ -94,21 +97,43 @@ CURVES = st.fixed_dictionaries(
         "ticks": st.none() | listed(TEXT),
     }
 )
-MATRICES = st.fixed_dictionaries(
-    {
-        "kind": st.just("matrix"),
-        **LABELS,
-        "values": listed(listed(NUMBERS)),
-        "low": NUMBERS,
-        "high": NUMBERS,
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> dict[str, Any]:
+    values = draw(listed(listed(NUMBERS)))
+    names = st.lists(TEXT, min_size=len(values), max_size=len(values))
+    return {
+        "kind": "matrix",
+        **{name: draw(text) for name, text in LABELS.items()},
+        "values": values,
+        "low": draw(NUMBERS),
+        "high": draw(NUMBERS),
+        "label": draw(TEXT),
+        "row_names": draw(st.none() | names),
     }
-)
+
+
+@st.composite
+def violins(draw: st.DrawFn) -> dict[str, Any]:
+    places = draw(listed(NUMBERS))
+    return {
+        "kind": "violins",
+        **{name: draw(text) for name, text in LABELS.items()},
+        "label": draw(TEXT),
+        "x": places,
+        "values": [draw(listed(NUMBERS)) for _ in places],
+        "series": draw(listed(series())),
+        "y_scale": draw(SCALES),
+    }
+
+
 FIGURES = st.fixed_dictionaries(
     {
         "name": TEXT,
         "title": TEXT,
         "caption": TEXT,
-        "panels": listed(st.one_of(CURVES, MATRICES, graphs()), 2),
+        "panels": listed(st.one_of(CURVES, matrices(), graphs(), violins()), 2),
     }
 )
 CELLS = st.one_of(TEXT, FINITE, st.integers(), st.none())
@@ -203,11 +228,35 @@ def test_every_kind_of_panel_comes_back_as_itself() -> None:
     line = Series("a", (1.0, 2.0), (math.nan, 1.0), low=(0.5, 0.5), style="paper", group="g")
     panels = (
         Curves("c", "x", "y", (line,), "log", "log", (Line("l", y=1.0),), ("one", "two")),
-        Matrix("m", "x", "y", ((1.0, math.nan),), low=0.0),
+        Matrix("m", "x", "y", ((1.0, math.nan),), low=0.0, label="l", row_names=("a",)),
+        Violins("v", "x", "y", "inputs", (1.0, 2.0), ((1.0, math.nan), ()), (line,), "log"),
         Graph("g", ((0.0, 1.0),), ((1.0, 0.0),), ((0, 0, 0.5),), (True,)),
     )
     figure = Figure("name", "title", "caption", panels)
     assert repr(figure_from_plain(through_json(figure_to_plain(figure)))) == repr(figure)
+
+
+def test_a_matrix_that_was_kept_before_shades_had_words_still_loads() -> None:
+    kept = {"kind": "matrix", "title": "", "x_label": "", "y_label": "", "values": [[1.0]]}
+    plain = {"name": "", "title": "", "caption": "", "panels": [{**kept, "low": None, "high": 1.0}]}
+    assert figure_from_plain(plain).panels == (Matrix("", "", "", ((1.0,),), high=1.0),)
+
+
+def test_the_values_of_a_violin_are_kept_few_without_changing_its_distribution() -> None:
+    draws = np.random.default_rng(0).normal(size=5000)
+    kept = violin_values(draws.tolist())
+    assert len(kept) == 200
+    assert (kept[0], kept[-1]) == (draws.min(), draws.max())
+    shares = np.linspace(0.05, 0.95, 19)
+    assert np.quantile(kept, shares) == pytest.approx(np.quantile(draws, shares), abs=0.01)
+    assert violin_values([2.0, math.nan, 1.0, math.inf]) == (1.0, 2.0)
+
+
+def test_as_many_violins_as_places_and_as_many_names_as_rows() -> None:
+    with pytest.raises(ValueError, match="2 violins at 1 places"):
+        Violins("v", "", "", "", (1.0,), ((1.0,), (2.0,)))
+    with pytest.raises(ValueError, match="1 of 2 names"):
+        Matrix("m", "", "", ((1.0,), (2.0,)), row_names=("a",))
 
 
 def test_infinite_values_are_stored_as_nothing() -> None:

@@ -3,7 +3,6 @@ import math
 import pytest
 
 from attnrate.experiments.experiment import Result
-from attnrate.experiments.statistics import Interval, geometric_mean
 from attnrate.experiments.table2 import targets
 from attnrate.experiments.tables import (
     Cell,
@@ -18,6 +17,7 @@ from attnrate.experiments.tables import (
     standing,
     worse,
 )
+from attnrate.theory.statistics import Interval, geometric_mean
 
 
 def fits(model: str, target: str, recipe: str, *errors: float | None) -> list[Result]:

@@ -1,14 +1,21 @@
-"""Made-up records with every panel, style and verdict, holes in the numbers, and hostile text."""
+"""Made-up records with every panel, style and verdict, holes and hostile text; made-up profiles."""
 
 import math
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
+import numpy as np
 import pytest
+import torch
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Conclusion
-from attnrate.experiments.plots import Curves, Figure, Graph, Line, Matrix, Series, Table
+from attnrate.experiments.plots import Curves, Figure, Graph, Line, Matrix, Series, Table, Violins
 from attnrate.experiments.record import Record
+from attnrate.spectra.cut import Loss
+from attnrate.spectra.estimate import Gram
+from attnrate.spectra.measures import rank_of
+from attnrate.spectra.result import GAUGES, SHARES, LayerSpectra, Profile
 
 NAN = math.nan
 HOSTILE = (
@@ -99,6 +106,24 @@ def other_figure() -> Figure:
     )
 
 
+def violins_figure() -> Figure:
+    """Violins of many values, of one, of none, with holes, on both scales, with series across."""
+    spread = tuple(0.5 + 0.1 * math.sin(7 * i) for i in range(60))
+    pooled = Series("pooled", reals(1, 2, 3, 4), reals(0.5, 0.3, 0.1, 0.01))
+    law = Series("law", reals(1, 2, 3, 4), reals(0.6, 0.2, 0.06, 0.02), style="theory")
+    values = (spread, (0.3, NAN, 0.0, 0.2), (0.1,), ())
+    places = reals(1, 2, 3, 4)
+    return Figure(
+        "violins",
+        "Violins",
+        "Distributions.",
+        (
+            Violins("log", "k", "σ", "inputs", places, values, (pooled, law), "log"),
+            Violins("linear", "k", "σ", "inputs", places, values),
+        ),
+    )
+
+
 def hostile_figure() -> Figure:
     """Hostile text in every field."""
     t = HOSTILE
@@ -115,7 +140,8 @@ def hostile_figure() -> Figure:
                 lines=(Line(t, y=1.0),),
                 ticks=(t, t),
             ),
-            Matrix(t, t, t, ((1.0,),)),
+            Matrix(t, t, t, ((1.0,),), label=t, row_names=(t,)),
+            Violins(t, t, t, t, (1.0,), ((1.0, 2.0),), (Series(t, (1.0,), (1.0,)),)),
             Graph(t, ((0.0, 0.0),), ((1.0, 1.0),), ((0, 0, 1.0),), (False,), t, t),
         ),
     )
@@ -123,7 +149,7 @@ def hostile_figure() -> Figure:
 
 @pytest.fixture(scope="session")
 def figures() -> tuple[Figure, ...]:
-    return curves_figure(), other_figure(), hostile_figure()
+    return curves_figure(), other_figure(), hostile_figure(), violins_figure()
 
 
 @pytest.fixture(scope="session")
@@ -149,3 +175,60 @@ def records() -> list[Record]:
         Record(t, t, t, t, 2, 1, 1.0, {t: t, "more": {"deep": t}}, bad),
         Record("lost", "Lost", "Table 9", "quick", 2, 0, 0.0, {}, failed=f"WorkerError: {t}"),
     ]
+
+
+def _layer(
+    name: str, heads: int, m_h: int, *, rotary: bool = False, cut: bool = True, inputs: int
+) -> LayerSpectra:
+    """Head h has σ_k = e^{-(h + 1) k / 8}, each input a little more or less of it.
+
+    With its rows' means left in, a head has a first value ten times as large; before the rotation
+    its spectrum falls twice as fast.
+    """
+    k = np.arange(1, m_h + 1)
+    pooled = np.exp(-np.outer(np.arange(1, heads + 1), k) / 8.0)
+    factors = np.linspace(0.8, 1.2, inputs)[:, None, None]
+    ungauged = pooled * np.where(k == 1, 10.0, 1.0)
+    by_gauge = dict(zip(GAUGES, (pooled, ungauged), strict=True))
+    spectra = {("logits", gauge): values for gauge, values in by_gauge.items()}
+    if rotary:
+        spectra |= {("plain", gauge): values**2 for gauge, values in by_gauge.items()}
+    sigma = {key: (factors * values).astype(np.float32) for key, values in spectra.items()}
+    moments = Gram(
+        torch.eye(m_h, dtype=torch.float64).expand(heads, m_h, m_h),
+        torch.zeros(heads, m_h, dtype=torch.float64),
+        torch.ones(heads, dtype=torch.float64),
+    )
+    shares = np.tile(np.linspace(0.01, 0.1, heads), (inputs, 1))
+    cuts = {share: (rank_of(pooled, share), Loss(shares, 2 * shares)) for share in SHARES}
+    return LayerSpectra(
+        name=name,
+        kind="self",
+        heads=heads,
+        groups=heads,
+        m_h=m_h,
+        rotary=rotary,
+        scale=1.0,
+        sigma=sigma,
+        pooled=spectra,
+        query=moments,
+        key=moments,
+        cuts=cuts if cut else {},
+    )
+
+
+def _profile(*layers: dict[str, Any], model: str = "made-up", inputs: int = 5) -> Profile:
+    return Profile(
+        model=model,
+        family="made",
+        gauge="softmax",
+        layers=tuple(_layer(**one, inputs=inputs) for one in layers),
+        tokens=np.full(inputs, 7),
+        made_by={"attnrate": "0.1.0", "git_commit": "0123456789abcdef", "git_changed": False},
+    )
+
+
+@pytest.fixture(scope="session")
+def made() -> Callable[..., Profile]:
+    """Makes a profile of layers that are given by the arguments of `_layer`, without a model."""
+    return _profile

@@ -6,7 +6,7 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from attnrate.experiments.plots import Curves, Figure, Series
+from attnrate.experiments.plots import Curves, Figure, Matrix, Series, Violins
 from attnrate.report.interactive import interactive
 from attnrate.report.layout import WIDTHS, Width
 from attnrate.report.style import COLOURS
@@ -36,6 +36,10 @@ def test_the_legend_has_each_name_once(figures: tuple[Figure, ...]) -> None:
         names = [entry["name"] for entry in entries if entry.get("showlegend")]
         assert len(names) == len({*names})
     assert {*names} == {"right link", "wrong link", "u", "v"}
+    drawn = interactive(figures[3])["data"]
+    assert [one["name"] for one in drawn if one["showlegend"]] == [
+        *("inputs", "median", "pooled", "law")
+    ]
 
 
 def test_only_layouts_differ_between_widths(figures: tuple[Figure, ...]) -> None:
@@ -50,6 +54,32 @@ def test_hover_says_what_one_sees() -> None:
     panel = Curves("", "order", "error", (series,), ticks=("as it is", "swapped"))
     (trace,) = interactive(Figure("a", "", "", (panel,)))["data"]
     assert trace["hovertext"][1] == "<b>trained</b><br>order: swapped<br>error: 0.25 [0.2, 0.3]"
+
+
+def test_a_violin_tells_its_median_and_quantiles() -> None:
+    values = tuple(i / 100 for i in range(101))
+    panel = Violins("", "k", "σ", "inputs", (3.0,), (values,))
+    shape, medians = interactive(Figure("a", "", "", (panel,)))["data"]
+    assert (medians["x"], medians["y"]) == ([3.0], [0.5])
+    assert "k: 3<br>σ: median 0.5 [0.05, 0.95]" in medians["hovertext"][0]
+    assert (min(shape["y"]), max(shape["y"])) == (0.0, 1.0)
+
+
+def test_violins_keep_apart_by_gaps_and_those_without_values_are_left_out(
+    figures: tuple[Figure, ...],
+) -> None:
+    shape, medians = interactive(figures[3])["data"][:2]
+    assert shape["x"].count(None) == 2
+    assert medians["x"] == [1.0, 2.0, 3.0]
+
+
+def test_a_cell_says_its_row_and_what_its_shade_stands_for() -> None:
+    panel = Matrix("", "head", "layer", ((3, 4),), label="rank", row_names=("encoder.0",))
+    drawn = interactive(Figure("a", "", "", (panel,)))
+    (cells,) = drawn["data"]
+    assert cells["hovertext"][0][1] == "layer 0, head 1<br>encoder.0<br><b>4</b><br>rank"
+    assert drawn["layout"]["coloraxis"]["colorbar"]["title"]["text"] == "rank"
+    assert cells["text"] == [["3", "4"]]
 
 
 def test_text_from_outside_is_escaped(figures: tuple[Figure, ...]) -> None:

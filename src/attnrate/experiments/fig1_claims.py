@@ -19,7 +19,7 @@ from attnrate.experiments.fig1_read import (
     with_constant,
 )
 from attnrate.experiments.spectral import LONG, Spectral, cell, claim_of, known, shown
-from attnrate.experiments.statistics import Interval
+from attnrate.theory.statistics import Interval
 
 #: A compiled error at most this is zero in float64
 ZERO = 1e-20

@@ -25,7 +25,7 @@ from attnrate.experiments.spectral import (
     seeds_word,
     shown,
 )
-from attnrate.experiments.statistics import Interval, geometric_mean
+from attnrate.theory.statistics import Interval, geometric_mean
 
 SIZES = tuple(range(1, 17))
 _CURVES = {

@@ -13,7 +13,7 @@ from scipy import optimize
 
 from attnrate.experiments.experiment import Result, errors, select
 from attnrate.experiments.spectral import Spectral, slope_of
-from attnrate.experiments.statistics import Interval, geometric_mean
+from attnrate.theory.statistics import Interval, geometric_mean
 
 Results = Sequence[Result]
 Targets = Sequence[Spectral]

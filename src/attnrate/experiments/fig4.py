@@ -43,8 +43,8 @@ from attnrate.experiments.map_panels import (
     verdict,
 )
 from attnrate.experiments.plots import Figure, Graph, Panel, Table
-from attnrate.experiments.statistics import Interval
 from attnrate.fitting.trial import Trial
+from attnrate.theory.statistics import Interval
 
 POINTS, DIM = 6, 2
 #: ρ = 2 u·v - |v|² has rank 3; one more leaves the optimiser room. The paper does not give its m_h.

@@ -43,8 +43,8 @@ from attnrate.experiments.map_panels import (
     seeds_text,
 )
 from attnrate.experiments.plots import Figure, Table
-from attnrate.experiments.statistics import Interval, geometric_mean
 from attnrate.fitting.trial import Trial
+from attnrate.theory.statistics import Interval, geometric_mean
 
 BODIES, DIM, M_H = 8, 2, 8
 #: A fixed order that leaves no position where it is

@@ -18,7 +18,7 @@ from attnrate.experiments.spectral import (
     shown,
     slope_of,
 )
-from attnrate.experiments.statistics import Interval, mean
+from attnrate.theory.statistics import Interval, mean
 
 Results = Sequence[Result]
 Targets = Sequence[Spectral]

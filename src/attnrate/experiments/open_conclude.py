@@ -17,7 +17,7 @@ from attnrate.experiments.spectral import (
     known,
     shown,
 )
-from attnrate.experiments.statistics import Interval, geometric_mean
+from attnrate.theory.statistics import Interval, geometric_mean
 
 Results = Sequence[Result]
 #: A variant does the same as the baseline when its ratio's interval lies within this factor

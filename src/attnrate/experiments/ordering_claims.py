@@ -7,8 +7,8 @@ from itertools import pairwise
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Conclusion, Result, select
 from attnrate.experiments.plots import Cell, Curves, Figure, Series, Table
-from attnrate.experiments.statistics import Interval, geometric_mean, mean
 from attnrate.experiments.tables import MATTERS, worse
+from attnrate.theory.statistics import Interval, geometric_mean, mean
 
 PIVOT = "Transformer"
 _PLAIN, _PERMUTED, _CAUSAL = "as it is", "permuted", "causal"

@@ -5,8 +5,11 @@ results and be drawn again, by matplotlib for papers and by plotly for the page.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 #: How a series is drawn: measured values with intervals, theory as lines, the paper's own values
 Style = Literal["measured", "theory", "paper", "faint"]
@@ -14,6 +17,8 @@ Scale = Literal["linear", "log"]
 #: Whole numbers are welcome where floats are
 Number = float | int
 Cell = str | float | int | None
+#: A violin of more values than this is kept as so many of their quantiles
+MOST_VALUES = 200
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,10 @@ class Curves:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A panel that shows a matrix by shades; rows from top to bottom."""
+    """A panel that shows a matrix by shades; rows from top to bottom.
+
+    `label` says what the shades stand for, `row_names` are told where a cell is pointed at.
+    """
 
     title: str
     x_label: str
@@ -73,6 +81,39 @@ class Matrix:
     values: tuple[tuple[Number, ...], ...]
     low: Number | None = None
     high: Number | None = None
+    label: str = ""
+    row_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.row_names is not None and len(self.row_names) != len(self.values):
+            raise ValueError(f"{self.title}: {len(self.row_names)} of {len(self.values)} names")
+
+
+@dataclass(frozen=True)
+class Violins:
+    """A panel of distributions side by side, and series drawn across them.
+
+    `values` has those of the violin at each place of x (`violin_values` keeps them few); `label`
+    is what the legend calls them. Values that are not finite are left out when drawn.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    label: str
+    x: tuple[Number, ...]
+    values: tuple[tuple[Number, ...], ...]
+    series: tuple[Series, ...] = ()
+    y_scale: Scale = "linear"
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.x):
+            raise ValueError(f"{self.title}: {len(self.values)} violins at {len(self.x)} places")
+
+    @property
+    def across(self) -> Curves:
+        """The series as a panel of their own."""
+        return Curves(self.title, self.x_label, self.y_label, self.series, y_scale=self.y_scale)
 
 
 @dataclass(frozen=True)
@@ -92,9 +133,10 @@ class Graph:
     ends_label: str = "v"
 
 
-Panel = Curves | Matrix | Graph
-_PANELS: dict[str, type[Curves] | type[Matrix] | type[Graph]] = {
+Panel = Curves | Violins | Matrix | Graph
+_PANELS: dict[str, type[Panel]] = {
     "curves": Curves,
+    "violins": Violins,
     "matrix": Matrix,
     "graph": Graph,
 }
@@ -125,6 +167,14 @@ class Table:
                 raise ValueError(f"{self.title}: a row has {len(row)} of {len(self.columns)} cells")
 
 
+def violin_values(values: Iterable[Number]) -> tuple[float, ...]:
+    """The finite values in order, or `MOST_VALUES` quantiles of them, the ends among them."""
+    finite = np.sort([float(value) for value in values if math.isfinite(value)])
+    if len(finite) > MOST_VALUES:
+        finite = np.quantile(finite, np.linspace(0.0, 1.0, MOST_VALUES))
+    return tuple(finite.tolist())
+
+
 def figure_to_plain(figure: Figure) -> dict[str, Any]:
     """The figure as JSON values; numbers that are not finite become None."""
     panels = []
@@ -144,6 +194,10 @@ def figure_from_plain(plain: dict[str, Any]) -> Figure:
             given["lines"] = tuple(Line(**one) for one in entry["lines"])
         elif entry["kind"] == "matrix":
             given["values"] = tuple(_numbers(row) for row in entry["values"])
+        elif entry["kind"] == "violins":
+            given["x"] = _numbers(entry["x"])
+            given["values"] = tuple(_numbers(row) for row in entry["values"])
+            given["series"] = tuple(_series(one) for one in entry["series"])
         panels.append(_PANELS[entry["kind"]](**given))
     return Figure(plain["name"], plain["title"], plain["caption"], tuple(panels))
 

@@ -5,7 +5,6 @@ every experiment under `records/`, and whatever the report makes of them. An exp
 leaves the others alone.
 """
 
-import json
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import cast, get_args
 from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
 from attnrate.experiments.experiment import Experiment, Preset, Result, Task
+from attnrate.experiments.folder import as_path, look_at, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.work import RUN_TASK
 from attnrate.fitting.build import complete
@@ -25,8 +25,7 @@ from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
 from attnrate.fitting.trial import Sized
 
-_MARK = "attnrate.json"
-_FORMAT = 1
+_COMMAND = "reproduce"
 
 
 @dataclass(frozen=True)
@@ -108,56 +107,25 @@ def as_preset(preset: object) -> Preset:
 
 def claim_folder(folder: object, preset: Preset) -> Path:
     """Make the folder, or take one that an earlier run with the same preset has made."""
-    place = _as_path(f"reproduction-{preset}" if folder is None else folder)
-    if place.exists():
-        if not place.is_dir():
-            raise InputError("the output must be a folder, this is a file", str(place))
-        if any(place.iterdir()):
-            _, there = open_folder(place)
-            if there != preset:
-                raise InputError(
-                    f"this folder holds the results of the preset {there!r}",
-                    str(place),
-                    f"Name another folder for {preset!r}.",
-                )
-            return place
-    try:
-        (place / "records").mkdir(parents=True, exist_ok=True)
-        mark = {"made_by": "attnrate reproduce", "format": _FORMAT, "preset": preset}
-        (place / _MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
-    except OSError as problem:
+    place, mark = look_at(f"reproduction-{preset}" if folder is None else folder, _COMMAND)
+    if mark is None:
+        write_mark(place, _COMMAND, {"preset": preset})
+    there = open_folder(place)[1]
+    if there != preset:
         raise InputError(
-            f"the output folder cannot be made ({problem.strerror})", str(place)
-        ) from None
+            f"this folder holds the results of the preset {there!r}",
+            str(place),
+            f"Name another folder for {preset!r}.",
+        )
     return place
 
 
 def open_folder(folder: object) -> tuple[Path, Preset]:
     """A folder that `reproduce` has made, and its preset; InputError for any other."""
-    place = _as_path(folder)
-    try:
-        mark = json.loads((place / _MARK).read_text(encoding="utf-8"))
-        ours = mark["made_by"] == "attnrate reproduce" and mark["preset"] in get_args(Preset)
-    except (OSError, ValueError, KeyError, TypeError):
-        mark, ours = {}, False
-    if not ours:
-        raise InputError(
-            "this folder was not made by attnrate reproduce, so nothing in it is touched",
-            str(place),
-            "Name a new or empty folder, or one of an earlier run.",
-        )
-    if mark.get("format") != _FORMAT:
-        raise InputError(
-            "this folder has another format", mark.get("format"), "Use that version of attnrate."
-        )
+    place = as_path(folder)
+    preset = as_preset(read_mark(place, _COMMAND).get("preset"))
     (place / "records").mkdir(exist_ok=True)
-    return place, mark["preset"]
-
-
-def _as_path(folder: object) -> Path:
-    if not isinstance(folder, (str, Path)) or not str(folder):
-        raise InputError("the output must be the name of a folder", folder)
-    return Path(folder)
+    return place, preset
 
 
 def _record_path(place: Path, name: str) -> Path:

@@ -5,7 +5,6 @@ from typing import Any
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Conclusion, Result
-from attnrate.experiments.statistics import Interval
 from attnrate.experiments.tables import (
     Cell,
     by_seed,
@@ -20,6 +19,7 @@ from attnrate.experiments.tables import (
     reached_sentence,
     worse,
 )
+from attnrate.theory.statistics import Interval
 
 _PAIRS = (
     ("RNN", "permuted", "original"),

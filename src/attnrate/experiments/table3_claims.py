@@ -7,7 +7,6 @@ import numpy as np
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Conclusion, Result
-from attnrate.experiments.statistics import Interval
 from attnrate.experiments.tables import (
     MATTERS,
     RECIPES,
@@ -28,6 +27,7 @@ from attnrate.experiments.tables import (
 )
 from attnrate.fitting.build import build_target
 from attnrate.targets import LinearTarget, UniformInputs
+from attnrate.theory.statistics import Interval
 
 _PAIRS = (("RNN", "permuted", "original"), ("Transformer", "permuted", "original"))
 

@@ -14,10 +14,10 @@ from attnrate.experiments.claims import Verdict
 from attnrate.experiments.experiment import Result, Task, select
 from attnrate.experiments.plots import Cell as Entry
 from attnrate.experiments.plots import Curves, Figure, Line, Series, Table
-from attnrate.experiments.statistics import Interval, geometric_mean, mean
 from attnrate.fitting.build import build_target
 from attnrate.fitting.trial import Trial
 from attnrate.targets import LinearTarget
+from attnrate.theory.statistics import Interval, geometric_mean, mean
 
 LENGTH = 32
 #: App. C: a vanilla RNN with linear activation, and Eq. 5 with a position encoding

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Scale, Series
+from attnrate.experiments.plots import Curves, Figure, Matrix, Number, Scale, Series
 from attnrate.report.style import DIVERGING, SEQUENTIAL
 from attnrate.report.words import fixed, power
 
@@ -71,8 +71,8 @@ def _points(series: Series, panel: Curves, shift: float) -> Points:
     rows = zip(series.x, series.y, series.low or nothing, series.high or nothing, strict=True)
     xs, ys, lows, highs = [], [], [], []
     for x, y, low, high in rows:
-        seen = _drawable(x, panel.x_scale) and _drawable(y, panel.y_scale)
-        between = seen and math.isfinite(low) and _drawable(high, panel.y_scale)
+        seen = drawable(x, panel.x_scale) and drawable(y, panel.y_scale)
+        between = seen and math.isfinite(low) and drawable(high, panel.y_scale)
         if between and panel.y_scale == "log":
             low = max(low, 0.0)
         xs.append(x + shift if seen else math.nan)
@@ -82,7 +82,8 @@ def _points(series: Series, panel: Curves, shift: float) -> Points:
     return Points(xs, ys, lows, highs)
 
 
-def _drawable(value: float, scale: Scale) -> bool:
+def drawable(value: Number, scale: Scale) -> bool:
+    """Whether a value has a place on an axis of that scale."""
     return math.isfinite(value) and (scale == "linear" or value > 0)
 
 
@@ -96,18 +97,18 @@ def axes_of(panel: Curves) -> tuple[Axis, Axis]:
         named = [(float(i), word) for i, word in enumerate(panel.ticks)]
         x_axis = Axis(-0.5, max(len(named), 1) - 0.5, named)
     else:
-        x_axis = _axis(xs, [], panel.x_scale)
-    return x_axis, _axis(ys, ends, panel.y_scale)
+        x_axis = axis_over(xs, [], panel.x_scale)
+    return x_axis, axis_over(ys, ends, panel.y_scale)
 
 
-def _axis(values: Sequence[float], ends: Sequence[float], scale: Scale) -> Axis:
+def axis_over(values: Sequence[float], ends: Sequence[float], scale: Scale) -> Axis:
     """An axis that shows all values, and of their intervals what does not squash the values."""
-    kept = [_to(v, scale) for v in values if _drawable(v, scale)]
+    kept = [_to(v, scale) for v in values if drawable(v, scale)]
     if not kept:
         return Axis(*((1.0, 10.0) if scale == "log" else (0.0, 1.0)), None)
     a, b = min(kept), max(kept)
     room = max((b - a) / 2, 1.0 if scale == "log" else 0.5 * max(abs(a), abs(b)))
-    reach = [_to(v, scale) for v in ends if _drawable(v, scale)]
+    reach = [_to(v, scale) for v in ends if drawable(v, scale)]
     low = max(min([a, *reach]), a - room)
     high = min(max([b, *reach]), b + room)
     pad = 0.06 * (high - low) or (0.3 if scale == "log" else 0.1 * abs(a) or 1.0)
@@ -157,8 +158,8 @@ def _tick_word(value: float, plain: bool) -> str:
 def shades(panel: Matrix) -> tuple[float, float, tuple[str, ...]]:
     """The range of a matrix and its scale of colours: symmetric when it has both signs."""
     finite = [v for row in panel.values for v in row if math.isfinite(v)]
-    low = min(finite, default=0.0) if panel.low is None else panel.low
-    high = max(finite, default=1.0) if panel.high is None else panel.high
+    low = float(min(finite, default=0.0) if panel.low is None else panel.low)
+    high = float(max(finite, default=1.0) if panel.high is None else panel.high)
     if low < 0 < high:
         most = max(-low, high)
         return -most, most, DIVERGING
@@ -182,10 +183,12 @@ def cell_words(panel: Matrix) -> list[list[str]] | None:
     """The numbers in the cells, with equally many decimals; None for a large matrix."""
     if not 0 < max(size_of(panel)) <= ANNOTATED:
         return None
-    most = max((abs(v) for row in panel.values for v in row if math.isfinite(v)), default=0.0)
+    finite = [v for row in panel.values for v in row if math.isfinite(v)]
+    most = max(map(abs, finite), default=0.0)
     decade = math.floor(math.log10(most)) if most > 0 else 0
     form = f".{max(0, 1 - decade)}f" if -2 <= decade <= 4 else ".0e"
     form = ".2f" if decade == 0 else form
+    form = "d" if all(isinstance(v, int) for v in finite) else form
     return [[fixed(v, form) if math.isfinite(v) else "" for v in row] for row in panel.values]
 
 

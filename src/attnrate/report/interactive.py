@@ -7,8 +7,8 @@ other: `interactive` is asked for each of the widths, and the page takes the one
 
 from typing import Any
 
-from attnrate.experiments.plots import Curves, Figure, Graph, Matrix
-from attnrate.report import interactive_curves, interactive_others
+from attnrate.experiments.plots import Curves, Figure, Graph, Matrix, Violins
+from attnrate.report import interactive_curves, interactive_others, interactive_violins
 from attnrate.report.layout import Width, layout_of
 from attnrate.report.style import key_of
 from attnrate.report.words import clean
@@ -25,6 +25,9 @@ def interactive(figure: Figure, width: Width = "wide") -> dict[str, Any]:
             traces += interactive_curves.traces(panel, figure, place, named)
             shapes += interactive_curves.lines(panel, figure, place, named)
             layout |= interactive_curves.axes(panel, place)
+        elif isinstance(panel, Violins):
+            traces += interactive_violins.traces(panel, figure, place, named)
+            layout |= interactive_violins.axes(panel, place)
         elif isinstance(panel, Matrix):
             traces.append(interactive_others.matrix(panel, place))
             layout |= interactive_others.matrix_axes(panel, place)
@@ -37,8 +40,11 @@ def interactive(figure: Figure, width: Width = "wide") -> dict[str, Any]:
 def _legend_labels(figure: Figure) -> list[str]:
     labels: dict[object, str] = {}
     for panel in figure.panels:
-        if isinstance(panel, Curves):
+        if isinstance(panel, Violins):
+            labels |= {("violins", panel.label): panel.label, "median": interactive_violins.MEDIAN}
+        if isinstance(panel, (Curves, Violins)):
             labels |= {key_of(series): series.label for series in panel.series}
+        if isinstance(panel, Curves):
             labels |= {("line", line.label): line.label for line in panel.lines}
         elif isinstance(panel, Graph):
             labels |= {("link", right): "right link" for right in panel.right}

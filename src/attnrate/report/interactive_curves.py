@@ -135,10 +135,12 @@ def lines(panel: Curves, figure: Figure, place: Place, named: set[object]) -> li
     return shapes
 
 
-def axes(panel: Curves, place: Place) -> Json:
-    """The two axes of a panel."""
+def axes(
+    panel: Curves, place: Place, both: tuple[geometry.Axis, geometry.Axis] | None = None
+) -> Json:
+    """The two axes of a panel; `both` where other things than its series decide on them."""
     found = {}
-    x_axis, y_axis = geometry.axes_of(panel)
+    x_axis, y_axis = both or geometry.axes_of(panel)
     rows = (
         (place.x_name, place.x_domain, place.y, panel.x_label, panel.x_scale, x_axis),
         (place.y_name, place.y_domain, place.x, panel.y_label, panel.y_scale, y_axis),

@@ -8,13 +8,16 @@ from attnrate.report.layout import Json, Place, axis_of, escaped, first, plain_n
 from attnrate.report.style import RIGHT_LINK, WRONG_LINK, light
 from attnrate.report.words import number
 
-_NARROWEST = 200  # pixels of a matrix on a phone
+_NARROWEST = 180  # pixels of a matrix on a phone
 
 
 def matrix(panel: Matrix, place: Place) -> Json:
     """The cells of a matrix, with their numbers if they are few."""
     words = geometry.cell_words(panel)
     x, y = escaped(panel.x_label, 50) or "column", escaped(panel.y_label, 50) or "row"
+    names = [f"<br>{escaped(name, 50)}" for name in panel.row_names or ()]
+    names = names or [""] * len(panel.values)
+    unit = f"<br>{escaped(panel.label, 50)}" if panel.label else ""
     trace: Json = {
         "type": "heatmap",
         "xaxis": place.x,
@@ -24,8 +27,8 @@ def matrix(panel: Matrix, place: Place) -> Json:
         "coloraxis": f"coloraxis{place.x[1:]}",
         "hoverinfo": "text",
         "hovertext": [
-            [f"{y} {i}, {x} {j}<br><b>{number(v)}</b>" for j, v in enumerate(row)]
-            for i, row in enumerate(panel.values)
+            [f"{y} {i}, {x} {j}{named}<br><b>{number(v)}</b>{unit}" for j, v in enumerate(row)]
+            for i, (named, row) in enumerate(zip(names, panel.values, strict=True))
         ],
         "hoverongaps": False,
     }
@@ -68,6 +71,7 @@ def matrix_axes(panel: Matrix, place: Place) -> Json:
             "thickness": 10,
             "outlinewidth": 0,
             "tickfont": {"size": 11},
+            "title": {"text": escaped(panel.label, 44), "side": "right", "font": {"size": 12}},
         },
     }
     return found

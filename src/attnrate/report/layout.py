@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Panel
+from attnrate.experiments.plots import Curves, Figure, Matrix, Number, Panel
 from attnrate.report.geometry import columns_of, size_of, squarish
 from attnrate.report.style import light
 from attnrate.report.words import clean, wrapped
@@ -22,7 +22,8 @@ _PIXELS: dict[str, float] = {"narrow": 340.0, "medium": 640.0, "wide": 1060.0}
 _MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP = 66, 14, 28
 _PLOT, _NARROW_PLOT, _TITLE_LINE, _BELOW, _TICK_LINE = 300.0, 260.0, 20, 52, 15
 _GAP = 82  # between columns: ticks and title of the axis
-_BAR = 36  # a colour bar with its numbers
+_BAR, _BAR_LABEL = 36, 22  # a colour bar with its numbers, and with words beside them
+_ROOMY = 280  # pixels
 _LETTER = 6.9
 
 
@@ -53,7 +54,7 @@ def layout_of(figure: Figure, width: Width, legend: list[str]) -> tuple[Json, li
     below = [_BELOW + _TICK_LINE * max(_tick_lines(p, letters) for p in row) for row in rows]
     most = _PLOT if width != "narrow" else _NARROW_PLOT
     sizes = [[_size(panel, column, most) for panel in row] for row in rows]
-    plots = [max(high for _, high in row) for row in sizes]
+    plots = [max(high for *_, high in row) for row in sizes]
     # What stands below the last row is part of the margin, as plotly counts it.
     total = sum(above) + sum(below[:-1]) + sum(plots)
 
@@ -62,8 +63,9 @@ def layout_of(figure: Figure, width: Width, legend: list[str]) -> tuple[Json, li
     for titles_of_row, sizes_of_row, over, plot, under in zip(
         titles, sizes, above, plots, below, strict=True
     ):
-        for i, (lines, (wide, high)) in enumerate(zip(titles_of_row, sizes_of_row, strict=True)):
-            left = i * (column + _GAP) + (column - wide) / 2
+        for i, (lines, one) in enumerate(zip(titles_of_row, sizes_of_row, strict=True)):
+            free, wide, high = one
+            left = i * (column + _GAP) + free
             x_domain = left / inner, min(1.0, (left + wide) / inner)
             y_domain = max(0.0, 1 - (top + over + high) / total), 1 - (top + over) / total
             name = str(len(places) + 1) if places else ""
@@ -119,16 +121,19 @@ def layout_of(figure: Figure, width: Width, legend: list[str]) -> tuple[Json, li
     }, places
 
 
-def _size(panel: Panel, wide: float, high: float) -> tuple[float, float]:
-    """Width and height of a panel within the room there is; the cells of a matrix are square."""
+def _size(panel: Panel, wide: float, high: float) -> tuple[float, float, float]:
+    """Free room on the left, width and height of a panel; the cells of a matrix are square."""
     if not isinstance(panel, Matrix):
-        return wide, high
-    wide -= 2 * _BAR  # the colour bar, and as much on the left, so that the matrix is centred
+        return 0.0, wide, high
+    bar = _BAR + (_BAR_LABEL if panel.label else 0)
+    # As much on the left as the colour bar takes, so that the matrix is centred, if there is room
+    free = bar if wide > _ROOMY else 0
+    wide -= bar + free
     if not squarish(panel):
-        return wide, high
+        return free, wide, high
     rows, columns = size_of(panel)
     cell = min(wide / columns, high / rows)
-    return cell * columns, cell * rows
+    return free + (wide - cell * columns) / 2, cell * columns, cell * rows
 
 
 def _title(panel: Panel, figure: Figure, pixels: float) -> list[str]:
@@ -181,7 +186,7 @@ def escaped(text: str, width: int = 1000) -> str:
     return "<br>".join(map(_literal, wrapped(text, width)))
 
 
-def plain_numbers(values: Sequence[float]) -> list[float | None]:
+def plain_numbers(values: Sequence[Number]) -> list[Number | None]:
     """The values with None for what cannot be drawn."""
     return [value if math.isfinite(value) else None for value in values]
 

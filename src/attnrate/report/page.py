@@ -1,7 +1,7 @@
 """The page of a reproduction: the verdicts first, then a section for each experiment."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnrate.experiments.plots import Figure
@@ -53,16 +53,15 @@ def render_page(records: Sequence[Record], title: str, intro: str = INTRO) -> st
         sections=sections,
         counts=[(verdict, found[verdict]) for verdict in VERDICTS],
         failures=sum(record.failed is not None for record in records),
-        facts=_facts(records),
+        facts=facts_of([{"preset": one.preset, **one.provenance} for one in records]),
     )
 
 
-def _facts(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """What the records say of their making, each value once; of their times the last."""
+def facts_of(made: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """What is said of the making of results, each value once; of their times the last."""
     facts: dict[str, dict[str, None]] = {}
-    for record in records:
-        facts.setdefault("preset", {})[record.preset] = None
-        for name, value in _flat(record.provenance):
+    for one in made:
+        for name, value in _flat(one):
             facts.setdefault(name, {})[value] = None
     if "finished" in facts:
         facts["finished"] = {max(facts["finished"]): None}
@@ -73,10 +72,10 @@ def _facts(records: Sequence[Record]) -> list[tuple[str, str]]:
     return [(name, ", ".join(values)) for name, values in facts.items()]
 
 
-def _flat(provenance: dict[str, Any]) -> list[tuple[str, str]]:
+def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
     for name, value in provenance.items():
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             found += _flat(value)
         elif value not in (None, ""):
             found.append((str(name), str(value)))

@@ -8,7 +8,7 @@ values are always crimson diamonds, and nothing else is.
 
 from dataclasses import dataclass
 
-from attnrate.experiments.plots import Curves, Figure, Series
+from attnrate.experiments.plots import Curves, Figure, Series, Violins
 
 #: name: (in light, in dark); all values in light differ, so that a page can exchange them
 COLOURS: dict[str, tuple[str, str]] = {
@@ -53,6 +53,7 @@ COLOURS: dict[str, tuple[str, str]] = {
 SEQUENTIAL = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
 DIVERGING = ("d0", "d1", "d2", "d3", "d4")
 RIGHT_LINK, WRONG_LINK = "c0", "c1"
+VIOLIN = "c4"
 
 _SERIES_COLOURS = 8
 _MARKERS = ("circle", "square", "triangle-up", "pentagon", "triangle-down", "x", "hexagon", "cross")
@@ -95,7 +96,8 @@ def key_of(series: Series) -> tuple[str, str | None, str]:
 
 def looks_of(figure: Figure) -> dict[tuple[str, str | None, str], Look]:
     """The look of every series of a figure, the same in all of its panels, in order of mention."""
-    mentioned = {key_of(s): s for p in figure.panels if isinstance(p, Curves) for s in p.series}
+    panels = [panel for panel in figure.panels if isinstance(panel, (Curves, Violins))]
+    mentioned = {key_of(series): series for panel in panels for series in panel.series}
     groups = {s.group for s in mentioned.values() if s.style != "paper"}
     colours: dict[str, int] = {}
     for one in mentioned.values():

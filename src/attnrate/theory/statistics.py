@@ -1,4 +1,4 @@
-"""Intervals over seeds: means of errors, and slopes of power laws."""
+"""Intervals over repetitions (seeds, inputs): means, and slopes of power laws."""
 
 import math
 from collections.abc import Sequence

@@ -1,0 +1,255 @@
+"""Profiling beside forming the logits: cost over a forward pass, exactness, growth, memory.
+
+    python benchmarks/profile.py [exact|cost|growth|weights|peers ...]
+
+Real weights (MPNet-base) and real text; both sides run here, one after the other, with the same
+number of threads. What the dense way would take for everything is said to be an estimate where it
+was measured on a part only.
+"""
+
+import sys
+from pathlib import Path
+
+# A script's folder comes first in the path, where this file would stand for Python's own `profile`.
+sys.path = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).resolve().parent]
+
+import argparse  # noqa: E402
+import json  # noqa: E402
+import platform  # noqa: E402
+import resource  # noqa: E402
+import statistics  # noqa: E402
+import subprocess  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from datetime import UTC, datetime  # noqa: E402
+from typing import Any  # noqa: E402
+
+import torch  # noqa: E402
+
+from attnrate.data.text import text  # noqa: E402
+from attnrate.data.weights import weights  # noqa: E402
+from attnrate.spectra import batches  # noqa: E402
+from attnrate.spectra.adapters import adapter_for  # noqa: E402
+from attnrate.spectra.capture import Call, Site  # noqa: E402
+from attnrate.spectra.estimate import Gram, spectrum  # noqa: E402
+from attnrate.spectra.load import Loaded, load  # noqa: E402
+from attnrate.spectra.profile import profile  # noqa: E402
+from attnrate.spectra.read import read_text  # noqa: E402
+from attnrate.spectra.weights_only import weight_spectra  # noqa: E402
+
+INPUTS, LENGTH = 8, 512
+REPEATS = 3
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def mpnet() -> tuple[Loaded, dict[str, torch.Tensor]]:
+    loaded = load(weights("mpnet"))
+    return loaded, next(iter(read_text(loaded, text(), LENGTH, INPUTS, INPUTS)))
+
+
+def seen(loaded: Loaded, batch: dict[str, torch.Tensor]) -> list[Call]:
+    """One call of every attention layer."""
+    calls: list[Call] = []
+
+    def see(_site: Site, call: Call) -> None:
+        calls.append(call)
+
+    adapter, sites = adapter_for(loaded.model)
+    with batches.at_rest(loaded.model), adapter.watch(loaded.model, sites, see):
+        batches.run(loaded.model, batch)
+    return calls
+
+
+def logits(call: Call, i: int, head: int) -> torch.Tensor:
+    """scale · QKᵀ of an input and a head, formed."""
+    shared = call.query.shape[1] // call.key.shape[1]
+    return call.scale * call.query[i, head] @ call.key[i, head // shared].mT
+
+
+def exact() -> None:
+    """Every head of the real model against logits in float64 and a full SVD."""
+    loaded, batch = mpnet()
+    found = profile(loaded.model, batch, cut_inputs=0)
+    calls = seen(loaded, batch)
+    worst = 0.0
+    for number, call in enumerate(calls):
+        doubled = Call(call.query.double(), call.key.double(), call.value, call.scale)
+        for head in range(call.query.shape[1]):
+            formed = logits(doubled, 0, head) / LENGTH
+            for gauge in ("none", "softmax"):
+                if gauge == "softmax":
+                    formed = formed - formed.mean(-1, keepdim=True)
+                wanted = torch.linalg.svdvals(formed)[: call.query.shape[-1]]
+                ours = torch.from_numpy(found.sigma(number, head, gauge=gauge)[0])
+                worst = max(worst, float((ours - wanted).abs().max() / wanted[0]))
+    print(f"exact: {len(found.to_frame())} heads, input 0: off by at most {worst:.1e} sigma_1")
+
+
+def cost() -> None:
+    """All heads' spectra per input and pooled, over the plain forward pass."""
+    loaded, batch = mpnet()
+
+    def forward() -> None:
+        with batches.at_rest(loaded.model):
+            batches.run(loaded.model, batch)
+
+    def ours() -> None:
+        profile(loaded.model, batch, cut_inputs=0)
+
+    forward()
+    pairs = [(seconds(forward), seconds(ours)) for _ in range(REPEATS)]
+    ratio = statistics.median(b / a for a, b in pairs)
+    plain = statistics.median(a for a, _ in pairs)
+    extra = statistics.median(b - a for a, b in pairs)
+    calls = seen(loaded, batch)
+
+    def dense() -> None:
+        for i in range(INPUTS):
+            for head in range(calls[0].query.shape[1]):
+                torch.linalg.svdvals(logits(calls[0], i, head))
+
+    layer = seconds(dense)
+    theirs = layer * len(calls)
+    print(
+        f"cost: forward {plain:.2f} s, with all spectra {plain + extra:.2f} s: {ratio:.2f} times\n"
+        f"  extra time {extra:.2f} s; eager logits + svdvals, per input only: {theirs:.1f} s "
+        f"({len(calls)} times one layer's), {theirs / extra:.0f} times ours, which is pooled too"
+    )
+
+
+def growth() -> None:
+    """Extra time and memory for one layer of 12 heads of size 64, T = 128 ... 4096."""
+    print("growth: seconds and peak MB (above the start) of 12 heads, one input")
+    print("      T     ours   dense   ratio   ours MB   dense MB")
+    for T in (128, 256, 512, 1024, 2048, 4096):
+        rows = {way: _in_process(way, T) for way in ("ours", "dense")}
+        print(
+            f"  {T:5d} {rows['ours']['seconds']:8.4f} {rows['dense']['seconds']:7.2f} "
+            f"{rows['dense']['seconds'] / rows['ours']['seconds']:7.0f} "
+            f"{rows['ours']['mb']:9.0f} {rows['dense']['mb']:10.0f}",
+            flush=True,
+        )
+
+
+def _in_process(way: str, T: int) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", way, str(T)], check=True, capture_output=True, text=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+def one(way: str, T: int) -> None:
+    """A measurement in a process of its own, for the sake of its peak memory."""
+    drawn = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(1, 12, T, 64, generator=drawn) for _ in range(2))
+    small = torch.randn(1, 12, 64, 64, generator=drawn)
+    call = Call(query, key, key, 0.125)
+
+    def ours(q: torch.Tensor, k: torch.Tensor) -> None:
+        for gauge in (True, False):
+            spectrum(Gram.of(q), Gram.of(k), 0.125, gauge)
+
+    def dense() -> None:
+        for head in range(12):
+            torch.linalg.svdvals(logits(call, 0, head))
+
+    ours(small, small)  # libraries load on their first use
+    torch.linalg.svdvals(small[0, 0])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    took = seconds(lambda: ours(query, key)) if way == "ours" else seconds(dense)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"seconds": took, "mb": (after - before) / 1024}))
+
+
+def weights_only() -> None:
+    """W_QᵀW_K of all heads of MPNet from the file."""
+    folder = weights("mpnet")
+    took = seconds(lambda: weight_spectra(folder))
+    print(f"weights only: all heads of MPNet in {took:.2f} s")
+
+
+def peers() -> None:
+    """MiniLM through WeightWatcher and TransformerLens, if they are installed, and through us."""
+    loaded = load(weights("minilm"))
+    batch = next(iter(read_text(loaded, text(), LENGTH, INPUTS, INPUTS)))
+    heads = len(profile(loaded.model, batch, cut_inputs=0).to_frame())
+    took = seconds(lambda: profile(loaded.model, batch, cut_inputs=0).to_frame())
+    print(f"peers: attnrate, {heads} heads, per input and pooled, with laws: {took:.1f} s")
+    took = seconds(lambda: weight_spectra(weights("minilm")).to_frame())
+    print(f"  attnrate --weights-only: {took:.1f} s")
+    _weightwatcher(loaded)
+    _transformer_lens(batch)
+
+
+def _weightwatcher(loaded: Loaded) -> None:
+    try:
+        import weightwatcher
+    except ImportError:
+        print("  WeightWatcher is not installed")
+        return
+    watcher = weightwatcher.WeightWatcher(model=loaded.model)
+    start = time.perf_counter()
+    details = watcher.analyze()
+    took = time.perf_counter() - start
+    fitted = details[details.longname.str.contains(r"attention\.self\.(?:query|key)")]
+    print(
+        f"  WeightWatcher: {took:.1f} s; no heads, no data: W_Q and W_K of a layer as a whole, a "
+        f"power law for {int(fitted.alpha.notna().sum())} of {len(fitted)} of them, alpha "
+        f"{fitted.alpha.min():.1f} to {fitted.alpha.max():.1f}"
+    )
+
+
+def _transformer_lens(batch: dict[str, torch.Tensor]) -> None:
+    try:
+        from transformer_lens.model_bridge import TransformerBridge
+    except ImportError:
+        print("  TransformerLens is not installed")
+        return
+    model = TransformerBridge.boot_transformers(str(weights("minilm")))
+    start = time.perf_counter()
+    with torch.no_grad():
+        _, cache = model.run_with_cache(
+            batch["input_ids"], names_filter=lambda name: name.endswith("hook_attn_scores")
+        )
+    forward = time.perf_counter() - start
+    scores = cache["blocks.0.attn.hook_attn_scores"]
+    layers = sum(1 for name in cache if name.endswith("hook_attn_scores"))
+    layer = seconds(lambda: torch.linalg.svdvals(scores))
+    print(
+        f"  TransformerLens: logits formed and kept, {forward:.1f} s and "
+        f"{layers * scores.numel() * 4 / 2**20:.0f} MB; svdvals of them: {layer * layers:.1f} s "
+        f"({layers} times one layer's); nothing pooled"
+    )
+
+
+PARTS = {"exact": exact, "cost": cost, "growth": growth, "weights": weights_only, "peers": peers}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--threads", type=int, default=1, help="for both sides")
+    parser.add_argument("--one", nargs=2, metavar=("WAY", "T"), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    if asked.one:
+        one(asked.one[0], int(asked.one[1]))
+        return
+    unknown = [part for part in asked.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no such part: {', '.join(unknown)}; known: {', '.join(PARTS)}")
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, "
+        f"{asked.threads} thread(s), torch {torch.__version__}"
+    )
+    for name in asked.parts or PARTS:
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main()

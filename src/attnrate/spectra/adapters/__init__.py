@@ -1,0 +1,88 @@
+"""The families of models that attnrate can look into; one file each."""
+
+from collections import Counter
+from typing import cast
+
+from torch import nn
+
+from attnrate.errors import InputError
+from attnrate.spectra.adapters.bert import Bert
+from attnrate.spectra.adapters.gpt2 import GPT2
+from attnrate.spectra.adapters.llama import Llama
+from attnrate.spectra.adapters.mha import MultiheadAttention
+from attnrate.spectra.adapters.mpnet import MPNet
+from attnrate.spectra.adapters.own import Own
+from attnrate.spectra.adapters.together import Together
+from attnrate.spectra.adapters.vit import ViT
+from attnrate.spectra.adapters.whisper import Whisper
+from attnrate.spectra.capture import Adapter, Site
+
+_ADAPTERS: list[Adapter] = [
+    Bert(),
+    MPNet(),
+    ViT(),
+    GPT2(),
+    Llama(),
+    Whisper(),
+    MultiheadAttention(),
+    Own(),
+]
+
+
+def register(adapter: object) -> None:
+    """Add a family; it is asked before those that are known already."""
+    lacks = [name for name in ("family", "sites", "watch") if not hasattr(adapter, name)]
+    if lacks or isinstance(adapter, type):
+        raise InputError(
+            "an adapter is an object (no class) that has family, sites and watch; "
+            + (f"this one has no {' and no '.join(lacks)}" if lacks else "this one is a class"),
+            adapter,
+            "See docs/profile.md, 'Another family', for an example.",
+        )
+    _ADAPTERS.insert(0, cast(Adapter, adapter))
+
+
+def unregister(adapter: Adapter) -> None:
+    """Take a family out again."""
+    _ADAPTERS.remove(adapter)
+
+
+def adapter_for(model: object) -> tuple[Adapter, list[Site]]:
+    """The adapter of the model's family and the attention layers that it finds.
+
+    A layer that two families claim belongs to the one that was registered last.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError("a model must be a torch.nn.Module", type(model).__name__)
+    found: list[tuple[Adapter, list[Site]]] = []
+    claimed: set[int] = set()
+    for adapter in _ADAPTERS:
+        sites = [site for site in adapter.sites(model) if id(site.module) not in claimed]
+        claimed.update(id(part) for site in sites for part in site.module.modules())
+        if sites:
+            found.append((adapter, sites))
+    if not found:
+        raise _unknown(model)
+    if len(found) == 1:
+        return found[0]
+    place = {id(part): index for index, part in enumerate(model.modules())}
+    found.sort(key=lambda family: place[id(family[1][0].module)])
+    return Together(found), [site for _, sites in found for site in sites]
+
+
+def _unknown(model: nn.Module) -> InputError:
+    seen = Counter(type(part).__name__ for part in model.modules())
+    alike = sorted(name for name in seen if "attention" in name.lower())
+    families = ", ".join(adapter.family for adapter in _ADAPTERS)
+    if alike:
+        return InputError(
+            f"no adapter knows the attention of this {type(model).__name__}; its attention modules",
+            alike,
+            f"Known families: {families}. Write an adapter (docs/profile.md, 'Another family') and "
+            "pass it to attnrate.spectra.adapters.register.",
+        )
+    return InputError(
+        f"this {type(model).__name__} has no attention that attnrate knows; its modules",
+        dict(seen.most_common(12)),
+        f"Known families: {families}.",
+    )

@@ -1,0 +1,170 @@
+"""Watching models of `transformers` through its attention interface.
+
+Every model that uses the interface asks one table for its attention function at each call. While a
+watch is open, that table hands out the same functions with an eye on what goes in, so that it works
+under any implementation (eager, sdpa, flash, flex) and the model's masks are made as always.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnrate.errors import InputError
+from attnrate.spectra.adapters.hooks import hooked
+from attnrate.spectra.capture import Call, Edit, See, Site
+
+Tensor = torch.Tensor
+Plain = Callable[[Any], tuple[nn.Module, nn.Module]]
+"""A site's module to the two of its parts that give queries and keys before the rotation."""
+
+# What an encoder-decoder of two models calls the mask of its encoder's states, as its decoder's
+# keys: patches have no padding, and frames of sound are fewer than the mask's entries.
+_PAIRS = {
+    "EncoderDecoderModel": "attention_mask",
+    "VisionEncoderDecoderModel": None,
+    "SpeechEncoderDecoderModel": None,
+}
+
+
+def modules_of(model: nn.Module, *names: str) -> list[tuple[str, Any]]:
+    """Parts of the model whose class, of `transformers` itself, has one of these names."""
+    return [
+        (path, part)
+        for path, part in model.named_modules()
+        if type(part).__name__ in names and _of_transformers(part)
+    ]
+
+
+def text_streams(model: nn.Module, path: str, kind: str) -> tuple[str, str | None]:
+    """What the masks of a text model's site are called, alone or as half of an encoder-decoder."""
+    pair = type(model).__name__
+    own: str = "attention_mask"
+    other: str | None = "encoder_attention_mask"
+    if pair in _PAIRS and _of_transformers(model) and path.startswith("decoder."):
+        own, other = "decoder_attention_mask", _PAIRS[pair]
+    return own, other if kind == "cross" else own
+
+
+def _of_transformers(part: nn.Module) -> bool:
+    return type(part).__module__.startswith("transformers.")
+
+
+@contextmanager
+def watch_interface(
+    sites: list[Site], see: See | None, edit: Edit | None, plain: Plain | None = None
+) -> Iterator[None]:
+    """Calls of these sites go to `see`, their queries through `edit`."""
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    table: Any = ALL_ATTENTION_FUNCTIONS
+    known = {id(site.module): site for site in sites}
+    before: dict[int, dict[str, Tensor]] = {key: {} for key in known}
+    original = table.get_interface
+
+    def get_interface(name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+        attend = original(name, default)
+
+        def watched(
+            module: nn.Module,
+            query: Tensor,
+            key: Tensor,
+            value: Tensor,
+            attention_mask: Any = None,
+            **rest: Any,
+        ) -> Any:
+            site = known.get(id(module))
+            if site is not None:
+                if see is not None:
+                    mask = _mask(site, query, key, attention_mask, name in (None, "eager"), rest)
+                    plain = _plain(before[id(module)], key)
+                    see(site, _call(site, (query, key, value), mask, plain, rest))
+                if edit is not None:
+                    query = edit(site, query)
+            return attend(module, query, key, value, attention_mask, **rest)
+
+        return watched
+
+    with ExitStack() as stack:
+        if plain is not None and see is not None:
+            for site in sites:
+                for name, part in zip(("query", "key"), plain(site.module), strict=True):
+                    keep = _keep_output(before[id(site.module)], name, site.m_h)
+                    stack.enter_context(hooked(part.register_forward_hook(keep)))
+        had = "get_interface" in vars(table)
+        table.get_interface = get_interface
+        try:
+            yield
+        finally:
+            # A watch inside another one gives back the outer one's table.
+            if had:
+                table.get_interface = original
+            else:
+                del table.get_interface
+
+
+def _keep_output(keep: dict[str, Tensor], name: str, m_h: int) -> Callable[..., None]:
+    def hook(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+        heads = output.reshape(*output.shape[:2], -1, m_h)
+        keep[name] = heads.transpose(1, 2)
+
+    return hook
+
+
+def _call(
+    site: Site,
+    made: tuple[Tensor, Tensor, Tensor],
+    mask: tuple[Tensor | None, bool],
+    plain: tuple[Tensor, Tensor] | None,
+    rest: dict[str, Any],
+) -> Call:
+    changes = [name for name in ("softcap", "s_aux", "position_bias") if rest.get(name) is not None]
+    if changes:
+        raise InputError(
+            f"the layer {site.name} changes its logits in a way that attnrate does not know",
+            ", ".join(changes),
+            "Write an adapter of your own (docs/profile.md, 'Another family').",
+        )
+    scale = rest.get("scaling")
+    scale = site.m_h**-0.5 if scale is None else float(scale)
+    return Call(*made, scale, mask=mask[0], causal=mask[1], plain=plain)
+
+
+def _plain(before: dict[str, Tensor], key: Tensor) -> tuple[Tensor, Tensor] | None:
+    if not before:
+        return None
+    plain = before.pop("query"), before.pop("key")
+    # Keys of earlier calls come from a cache, which has them rotated only.
+    return plain if plain[1].shape[2] == key.shape[2] else None
+
+
+def _mask(
+    site: Site, query: Tensor, key: Tensor, mask: Any, eager: bool, rest: dict[str, Any]
+) -> tuple[Tensor | None, bool]:
+    """The call's mask as a tensor, and whether s > t is hidden besides.
+
+    Implementations differ: eager ones get all of it as a tensor of four axes, flex gets a function.
+    Sdpa gets no mask where being causal says it all. Flash gets which keys are padding, at most,
+    and its window as a number.
+    """
+    batch, heads, T = query.shape[:3]
+    S, device = key.shape[2], key.device
+    if mask is not None and not isinstance(mask, Tensor):
+        from torch.nn.attention.flex_attention import create_mask
+
+        return create_mask(mask.mask_mod, batch, heads, T, S, device=str(device)), False
+    if eager or (mask is not None and mask.dim() == 4):
+        return mask, False
+    causal = rest.get("is_causal")
+    if causal is None:
+        causal = getattr(site.module, "is_causal", True)
+    if mask is not None:
+        mask = mask[:, None, None, -S:].bool()
+    window = rest.get("sliding_window")
+    if window is not None and window < S:
+        t = torch.arange(S - T, S, device=device)[:, None]
+        near = t - torch.arange(S, device=device) < window
+        mask = near[None, None] if mask is None else mask & near
+    return mask, bool(causal) and T > 1

@@ -1,0 +1,159 @@
+"""torch.nn.MultiheadAttention, alone or inside torch.nn.Transformer and its layers.
+
+All of its calls go through one function of torch, which is replaced while a watch is open. Torch's
+fused "fast path" of inference goes another way and is switched off for that time; what the model
+gives then is what it gives with torch.backends.mha.set_fastpath_enabled(False), which is the same
+up to rounding (and but for positions of padding, which the fast path may fill with zeros).
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from attnrate.errors import InputError
+from attnrate.spectra.adapters.hooks import hooked, split
+from attnrate.spectra.capture import Call, Edit, See, Site
+
+Tensor = torch.Tensor
+Given = dict[str, Any]
+"""The arguments of torch's function by their names; tokens are (T, batch, k) or (T, k)."""
+
+_SIGNATURE = inspect.signature(functional.multi_head_attention_forward)
+
+
+class MultiheadAttention:
+    """Layers of torch; what is padding is what their calls say by `key_padding_mask`."""
+
+    family = "torch.nn.MultiheadAttention"
+
+    def sites(self, model: nn.Module) -> list[Site]:
+        """Every such layer; one that is made for cross attention is told by its place or sizes."""
+        across = {
+            id(part.multihead_attn)
+            for part in model.modules()
+            if isinstance(part, nn.TransformerDecoderLayer)
+        }
+        return [
+            _site(path, part, id(part) in across)
+            for path, part in model.named_modules()
+            if isinstance(part, nn.MultiheadAttention)
+            and type(part).forward is nn.MultiheadAttention.forward
+        ]
+
+    @contextmanager
+    def watch(
+        self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
+    ) -> Iterator[None]:
+        """At torch.nn.functional.multi_head_attention_forward."""
+        running: list[Site] = []
+        original = functional.multi_head_attention_forward
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if not running:
+                return original(*args, **kwargs)
+            given = _SIGNATURE.bind(*args, **kwargs).arguments
+            if see is not None:
+                see(running[0], _call(running[0], given))
+            return original(**(given if edit is None else _edited(running[0], given, edit)))
+
+        def enter(site: Site) -> Callable[..., None]:
+            return lambda *_: running.append(site)
+
+        def leave(*_: object) -> None:
+            running.clear()
+
+        with ExitStack() as stack:
+            for site in sites:
+                part = site.module
+                stack.enter_context(hooked(part.register_forward_pre_hook(enter(site))))
+                after = part.register_forward_hook(leave, always_call=True)
+                stack.enter_context(hooked(after))
+            fast = torch.backends.mha.get_fastpath_enabled()
+            stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+            torch.backends.mha.set_fastpath_enabled(False)
+            stack.callback(setattr, functional, "multi_head_attention_forward", original)
+            functional.multi_head_attention_forward = watched
+            yield
+
+
+def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
+    name = path or "attention"
+    if part.bias_k is not None or part.add_zero_attn:
+        raise InputError(
+            f"the layer {name} has a key that belongs to no token",
+            "add_bias_kv" if part.bias_k is not None else "add_zero_attn",
+            "attnrate knows torch.nn.MultiheadAttention without these two options.",
+        )
+    return Site(
+        name=name,
+        module=part,
+        heads=part.num_heads,
+        groups=part.num_heads,
+        m_h=part.head_dim,
+        kind="cross" if across or part.kdim != part.embed_dim else "self",
+        streams=(None, None),
+    )
+
+
+def _call(site: Site, given: Given) -> Call:
+    query, key, value = (
+        split(_batched(functional.linear(given[name], weight, bias)), site.heads)
+        for name, weight, bias in zip(("query", "key", "value"), *_projections(given), strict=True)
+    )
+    mask, kept = _masks(site, given, len(query))
+    return Call(query, key, value, site.m_h**-0.5, mask, kept=kept)
+
+
+def _edited(site: Site, given: Given, edit: Edit) -> Given:
+    """The same call with other queries: they go in where tokens do, with the identity as W_Q."""
+    (W_Q, W_K, W_V), (b_Q, b_K, b_V) = _projections(given)
+    plain = functional.linear(given["query"], W_Q, b_Q)
+    query = edit(site, split(_batched(plain), site.heads)).transpose(1, 2).flatten(-2)
+    return given | {
+        "query": query.transpose(0, 1).reshape(plain.shape),
+        "in_proj_weight": None,
+        "in_proj_bias": None if b_Q is None else torch.cat([torch.zeros_like(b_Q), b_K, b_V]),
+        "use_separate_proj_weight": True,
+        "q_proj_weight": torch.eye(len(W_Q), dtype=plain.dtype, device=plain.device),
+        "k_proj_weight": W_K,
+        "v_proj_weight": W_V,
+    }
+
+
+def _projections(given: Given) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
+    """W_Q, W_K, W_V and their biases, which torch keeps in one piece or three."""
+    W, b = given["in_proj_weight"], given["in_proj_bias"]
+    if given.get("use_separate_proj_weight"):
+        weights = tuple(given[f"{side}_proj_weight"] for side in "qkv")
+    else:
+        weights = W.chunk(3)
+    return weights, (None, None, None) if b is None else b.chunk(3)
+
+
+def _masks(
+    site: Site, given: Given, batch: int
+) -> tuple[Tensor | None, tuple[Tensor | None, Tensor | None]]:
+    """What is added to the logits, and which queries and keys are no padding."""
+    mask = given.get("attn_mask")
+    if mask is not None:
+        mask = (
+            mask.reshape(-1, site.heads, *mask.shape[-2:]) if mask.dim() == 3 else mask[None, None]
+        )
+    padding = given.get("key_padding_mask")
+    if padding is None:
+        return mask, (None, None)
+    padding = padding.reshape(batch, -1)
+    kept = padding > -torch.inf
+    added = padding[:, None, None, :]
+    mask = added if mask is None else mask + added
+    return mask, (kept if given["query"] is given["key"] else None, kept)
+
+
+def _batched(tokens: Tensor) -> Tensor:
+    """(T, batch, k) or (T, k) to (batch, T, k)."""
+    return tokens.transpose(0, 1) if tokens.dim() == 3 else tokens[None]

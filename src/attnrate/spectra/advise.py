@@ -1,0 +1,252 @@
+"""From spectra to head sizes: how small each layer's heads could be, and a real check of it.
+
+A cut to rank r leaves out logits of root mean square tail(r). To first order softmax turns an error
+e of the logits into a total variation of ½ E_A |e - E_A e|, E_A the mean under the attention
+weights, so the loss is c · tail(r) with a factor c of the head, ½ at most if attention looks at
+typical keys. c is taken from the cuts that the profile has measured, with its interval over inputs;
+without them c = ½ stands in, and the advice says so.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from attnrate.errors import InputError, require_whole
+from attnrate.spectra import batches
+from attnrate.spectra.adapters import adapter_for
+from attnrate.spectra.cut import losses, projection, run_cut
+from attnrate.spectra.measures import tails
+from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.theory.statistics import Interval, mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tensor = torch.Tensor
+Array = np.ndarray
+TOLERANCE = 0.05
+
+
+@dataclass(frozen=True)
+class LayerAdvice:
+    """A layer's head size.
+
+    `size` is advised: the least at which the upper end of the predicted loss's interval is within
+    the tolerance; `low` the least at which its lower end is. `predicted` to `predicted_high` is the
+    loss, at `size`, of the head that loses most.
+    """
+
+    layer: int
+    name: str
+    m_h: int
+    size: int
+    low: int
+    predicted: float
+    predicted_high: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What happens when a model is cut as advised, for real.
+
+    `weights` is the share of attention that moves in the head that loses most, per layer, each
+    layer by itself; `output` the relative change of the model's output with all layers cut at once.
+    """
+
+    weights: tuple[Interval, ...]
+    output: Interval
+    tolerance: float
+
+    @property
+    def kept(self) -> int:
+        """In how many layers the loss is within the tolerance."""
+        return sum(each.value <= self.tolerance for each in self.weights)
+
+    def __str__(self) -> str:
+        worst = max(self.weights, key=lambda each: each.value)
+        return (
+            f"Cut for real, {self.kept} of {len(self.weights)} layers stay within "
+            f"{self.tolerance:.1%}; the worst head moves {worst} of its attention. With all "
+            f"layers cut at once the model's output changes by {self.output} of its size."
+        )
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The smallest head sizes whose predicted loss is within the tolerance; `str` is a sentence."""
+
+    model: str
+    tolerance: float
+    budget: int | None
+    layers: tuple[LayerAdvice, ...]
+    measured: bool
+    rotary: bool
+    profile: Profile = field(repr=False)
+
+    @property
+    def total(self) -> int:
+        """The sum of head sizes over layers."""
+        return sum(layer.size for layer in self.layers)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row a layer."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(layer) for layer in self.layers])
+
+    def check(self, model: object, inputs: object) -> Checked:
+        """Cut the model as advised and measure; best on inputs that the profile has not seen."""
+        return _check(self, model, inputs)
+
+    def __str__(self) -> str:
+        before = sum(layer.m_h for layer in self.layers)
+        sizes = ", ".join(str(layer.size) for layer in self.layers)
+        now = " and ".join(map(str, sorted({layer.m_h for layer in self.layers})))
+        least = sum(layer.low for layer in self.layers)
+        asked = "" if self.budget is None else f"within a budget of {self.budget} "
+        lines = [
+            f"{self.model}: {asked}heads of size {sizes} (layer by layer, now {now}) would move at "
+            f"most {self.tolerance:.1%} of any head's attention: {self.total} of {before} "
+            f"dimensions; it could be as few as {least}."
+        ]
+        if not self.measured:
+            lines.append("No cut was measured, so this rests on the factor ½ alone.")
+        if self.rotary:
+            lines.append(
+                "Behind a rotary embedding this is what the logits need; to get it, train with "
+                "smaller heads: it cannot be cut out of the weights."
+            )
+        return "\n".join(lines)
+
+
+def advise(profile: object, budget: object = None, *, tolerance: object = None) -> Advice:
+    """The smallest head size of each layer that keeps the loss of attention within a tolerance.
+
+    The loss of a head is the share of its attention that a cut moves: the total variation of its
+    weights, mean over queries and inputs. A layer's size suits the head that needs most. Instead of
+    a tolerance (5 % by default) a `budget` may be given, the sum of head sizes over layers: then it
+    is the least tolerance that the budget allows.
+    """
+    if not isinstance(profile, Profile):
+        raise InputError("advise needs a profile", type(profile).__name__, "Call profile first.")
+    asked, chosen = goal(budget, tolerance)
+    curves = [_curves(layer, profile) for layer in profile.layers]
+    if asked is not None:
+        require_whole("budget", asked, len(curves))
+        chosen = _least_tolerance(curves, asked)
+    rows = []
+    for number, (layer, (low, value, high)) in enumerate(zip(profile.layers, curves, strict=True)):
+        size, least = _size(high, chosen), _size(low, chosen)
+        ends = float(value[size]), float(high[size])
+        rows.append(LayerAdvice(number, layer.name, layer.m_h, size, least, *ends))
+    return Advice(
+        profile.model,
+        chosen,
+        asked,
+        tuple(rows),
+        all(layer.cuts for layer in profile.layers),
+        any(layer.rotary for layer in profile.layers),
+        profile,
+    )
+
+
+def goal(budget: object, tolerance: object) -> tuple[int | None, float]:
+    """A budget and a tolerance that `advise` takes, of which at most one is given."""
+    if budget is not None and tolerance is not None:
+        raise InputError(
+            "only one of budget and tolerance can be given", (budget, tolerance), "Leave one out."
+        )
+    if budget is not None:
+        return require_whole("budget", budget, 1), TOLERANCE
+    given = TOLERANCE if tolerance is None else tolerance
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1:
+        raise InputError("tolerance must be a share between 0 and 1", given, "Pass e.g. 0.05.")
+    return None, float(given)
+
+
+_Curves = tuple[Float[Array, " sizes"], Float[Array, " sizes"], Float[Array, " sizes"]]
+
+
+def _curves(layer: LayerSpectra, profile: Profile) -> _Curves:
+    """The predicted loss of the worst head for sizes 0, ..., m_h: low end, value, high end."""
+    tail = tails(layer.pooled["logits", profile.gauge])
+    factors = [_factor(layer, head, tail[head]) for head in range(layer.heads)]
+    ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
+    low, value, high = ((end[:, None] * tail).max(0) for end in ends)
+    return low, value, high
+
+
+def _factor(layer: LayerSpectra, head: int, tail: Float[Array, " sizes"]) -> Interval:
+    """c of a head: the larger of those of its measured cuts."""
+    found = []
+    for ranks, loss in layer.cuts.values():
+        left_out = tail[ranks[head]]
+        if left_out > 0:
+            found.append(mean((loss.weights[:, head] / left_out).tolist()))
+    if not found:
+        return Interval(0.5, 0.5, 0.5, 0)
+    largest = max(found, key=lambda each: each.value)
+    if math.isnan(largest.low):
+        return Interval(largest.value, largest.value, largest.value, 1)
+    return Interval(largest.value, max(0.0, largest.low), largest.high, largest.count)
+
+
+def _size(curve: Float[Array, " sizes"], tolerance: float) -> int:
+    within = np.flatnonzero(curve <= tolerance)
+    return max(1, int(within[0]))
+
+
+def _least_tolerance(curves: Sequence[_Curves], budget: int) -> float:
+    """The least loss that head sizes with this sum can have."""
+    losses = np.unique(np.concatenate([high[1:] for _, _, high in curves]))
+    for tolerance in losses:
+        if sum(_size(high, tolerance) for _, _, high in curves) <= budget:
+            return float(tolerance)
+    return float(losses[-1])
+
+
+def _check(advice: Advice, model: object, inputs: object) -> Checked:
+    if not isinstance(model, nn.Module):
+        raise InputError("the model must be a torch.nn.Module", type(model).__name__)
+    adapter, found = adapter_for(model)
+    known = {site.name: site for site in found}
+    missing = [layer.name for layer in advice.layers if layer.name not in known]
+    if missing:
+        raise InputError("the model lacks layers that were profiled", missing)
+    sites = [known[layer.name] for layer in advice.layers]
+    gauge = advice.profile.gauge == "softmax"
+    cut = {
+        layer.name: projection(spectra.query, spectra.key, [layer.size] * spectra.heads, gauge)
+        for layer, spectra in zip(advice.layers, advice.profile.layers, strict=True)
+    }
+    given = list(batches.batches(inputs))
+    alone = losses(model, adapter, sites, given, [cut])[0]
+    changes: list[float] = []
+    for batch in given:
+        with batches.at_rest(model):
+            before = _output(batches.run(model, batch))
+        after = _output(run_cut(model, adapter, sites, batch, cut))
+        axes = tuple(range(1, before.dim()))
+        kept = batches.kept(batch, sites[-1].streams[0])
+        if kept is not None and kept.shape == before.shape[:2]:
+            shown = kept.to(before)[..., None]
+            before, after = before * shown, after * shown
+        size = before.square().sum(axes).sqrt()
+        changes += ((after - before).square().sum(axes).sqrt() / size).tolist()
+    worst = []
+    for layer in advice.layers:
+        weights = alone[layer.name].weights
+        worst.append(mean(weights[:, weights.mean(0).argmax()].tolist()))
+    return Checked(tuple(worst), mean(changes), advice.tolerance)
+
+
+def _output(given: Any) -> Tensor:
+    """The model's first output, in float64."""
+    found = given if isinstance(given, Tensor) else given[0]
+    return torch.as_tensor(found).double()

@@ -1,0 +1,142 @@
+"""Inputs as batches, and running a model on them as it stands."""
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from attnrate.errors import AttnrateError, InputError
+
+Tensor = torch.Tensor
+Batch = Mapping[str, Tensor] | Tensor
+"""Tensors by the names of the model's arguments, or the model's one argument; inputs come first."""
+
+_WAY_OUT = (
+    "Pass a tensor, a dictionary of tensors by the names of the model's arguments, or batches of "
+    "either one after another."
+)
+
+
+def batches(inputs: object) -> Iterator[Batch]:
+    """One batch after another of what the user has given."""
+    if isinstance(inputs, Mapping | Tensor | np.ndarray):
+        yield _batch(inputs)
+        return
+    if isinstance(inputs, str | bytes) or not isinstance(inputs, Iterable):
+        raise InputError("inputs are of no kind that a model takes", inputs, _WAY_OUT)
+    found = False
+    for each in inputs:
+        found = True
+        yield _batch(each)
+    if not found:
+        raise InputError("there are no inputs", inputs, _WAY_OUT)
+
+
+def _batch(given: object) -> Batch:
+    if isinstance(given, Mapping):
+        named = {str(name): _tensor(value, str(name)) for name, value in given.items()}
+        if not named:
+            raise InputError("a batch has no entries", dict(given), _WAY_OUT)
+        return named
+    return _tensor(given, "inputs")
+
+
+def _tensor(value: object, name: str) -> Tensor:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        value = torch.from_numpy(value)
+    if not isinstance(value, Tensor):
+        raise InputError(f"{name} must be a tensor", type(value).__name__, _WAY_OUT)
+    if value.dim() == 0 or value.numel() == 0:
+        raise InputError(f"{name} is empty, its shape", tuple(value.shape), _WAY_OUT)
+    if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+        raise InputError(f"{name} has values that are not finite", _first_bad(value))
+    return value
+
+
+def _first_bad(value: Tensor) -> str:
+    place = (~torch.isfinite(value)).nonzero()[0].tolist()
+    return f"{value[tuple(place)].item()} at {place}"
+
+
+def size(batch: Batch) -> int:
+    """How many inputs there are in a batch."""
+    first = batch if isinstance(batch, Tensor) else next(iter(batch.values()))
+    return int(first.shape[0])
+
+
+def pick(batch: Batch, inputs: list[int]) -> Batch:
+    """Some inputs of a batch."""
+    if isinstance(batch, Tensor):
+        return batch[inputs]
+    return {name: value[inputs] for name, value in batch.items()}
+
+
+def kept(batch: Batch, stream: str | None) -> Tensor | None:
+    """Which tokens of a batch are no padding: (inputs, T), by the entry of that name."""
+    if stream is None or isinstance(batch, Tensor) or stream not in batch:
+        return None
+    mask = batch[stream]
+    return mask.bool() if mask.dim() == 2 else None
+
+
+def run(model: nn.Module, batch: Batch) -> Any:
+    """What the model makes of a batch, on its own device and with no cache."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    given: dict[str, Tensor] = {"inputs": batch} if isinstance(batch, Tensor) else dict(batch)
+    placed: dict[str, Any] = {name: value.to(device) for name, value in given.items()}
+    _check_length(model, placed)
+    takes = inspect.signature(model.forward).parameters
+    try:
+        if isinstance(batch, Tensor):
+            return model(placed["inputs"])
+        if "use_cache" in takes and "use_cache" not in placed:
+            placed["use_cache"] = False
+        return model(**placed)
+    except AttnrateError:
+        raise
+    except (TypeError, ValueError, IndexError, RuntimeError) as problem:
+        said = (str(problem).splitlines() or [type(problem).__name__])[0]
+        raise InputError(
+            f"the model could not be run on these inputs ({said}); their shapes",
+            {name: tuple(value.shape) for name, value in given.items()},
+            f"It takes {', '.join(takes)}.",
+        ) from problem
+
+
+def longest(model: nn.Module) -> int | None:
+    """How many tokens a model with learned positions takes; None if there is no such limit."""
+    for name, part in model.named_modules():
+        if name.rpartition(".")[2] in ("position_embeddings", "wpe") and isinstance(
+            part, nn.Embedding
+        ):
+            # RoBERTa and MPNet count positions from behind their padding index.
+            first_used = 0 if part.padding_idx is None else part.padding_idx + 1
+            return part.num_embeddings - first_used
+    return None
+
+
+def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
+    if "input_ids" not in named:
+        return
+    tokens, most = int(named["input_ids"].shape[-1]), longest(model)
+    if most is not None and tokens > most:
+        raise InputError(
+            f"the inputs are longer than the model's {most} positions", tokens, "Cut them shorter."
+        )
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """In evaluation mode and without gradients; every part's own mode comes back afterwards."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, training in modes:
+            part.training = training

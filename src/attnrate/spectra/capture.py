@@ -1,0 +1,81 @@
+"""What attention computes, as the rest of this room sees it: sites, calls, and how to watch them.
+
+An adapter (one file a family under `adapters/`) knows where a family of models makes its queries
+and keys. It lists the model's attention layers as sites, and hands over every call of them while
+the model runs, without changing what the model computes.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import nn
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class Site:
+    """An attention layer of a model: `heads` query heads, `groups` key heads, head size `m_h`.
+
+    Query head h reads key head h // (heads / groups). `streams` name the entries of a batch that
+    tell which queries and which keys are tokens and not padding; None where there is no padding.
+    `rotary` says that queries and keys are turned by their positions before they meet.
+    """
+
+    name: str
+    module: nn.Module = field(repr=False)
+    heads: int
+    groups: int
+    m_h: int
+    kind: str = "self"  # or "cross"
+    rotary: bool = False
+    streams: tuple[str | None, str | None] = ("attention_mask", "attention_mask")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a site: softmax_s(scale · q(t)ᵀ k(s) + bias + mask) weighs the values v(s).
+
+    Queries and keys are what meets in the product: after rotation and norms. `plain` has them
+    before the rotation, where there is one. `mask` is True where a query may look, or is added to
+    the logits; `causal` hides s > t besides. `kept` says which queries and keys are no padding, if
+    the call itself knows.
+    """
+
+    query: Float[Tensor, "batch heads T m_h"]
+    key: Float[Tensor, "batch groups S m_h"]
+    value: Float[Tensor, "batch groups S m_v"]
+    scale: float
+    mask: Tensor | None = None
+    bias: Float[Tensor, "#batch heads T S"] | None = None
+    causal: bool = False
+    plain: tuple[Float[Tensor, "batch heads T m_h"], Float[Tensor, "batch groups S m_h"]] | None = (
+        None
+    )
+    kept: tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None] = (None, None)
+
+
+See = Callable[[Site, Call], None]
+"""Takes every call of a site, in the order in which the model makes them."""
+
+Edit = Callable[[Site, Tensor], Tensor]
+"""Queries (batch, heads, T, m_h) of a site to those that the model shall go on with."""
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """What a file under `adapters/` offers for its family."""
+
+    family: str
+
+    def sites(self, model: nn.Module) -> list[Site]:
+        """The attention layers in the order in which they run; [] if the model is of no concern."""
+
+    def watch(
+        self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
+    ) -> AbstractContextManager[None]:
+        """While it is open, calls of these sites go to `see` and their queries through `edit`."""

@@ -1,0 +1,181 @@
+"""A model's folder on disk: its settings, its safetensors files, and what is refused."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attnrate.errors import InputError
+
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
+_CONVERT = (
+    "Convert it where you trust its origin: safetensors.torch.save_file("
+    "torch.load(FILE, map_location='cpu', weights_only=True), 'model.safetensors')."
+)
+_INDEX = "model.safetensors.index.json"
+_WHOLE = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where every tensor of a folder of safetensors files is."""
+
+    folder: Path
+    config: dict[str, Any] = field(repr=False)
+    place_of: dict[str, Path] = field(repr=False)
+
+
+def local_folder(source: object) -> Path | None:
+    """The local folder that `source` names, or None if there is nothing of that name.
+
+    The path of a weights file stands for its folder. A pickled file is refused.
+    """
+    if not isinstance(source, (str, Path)) or not str(source).strip():
+        raise InputError(
+            "a model is named by its folder", source, "Pass the path of a folder with config.json."
+        )
+    path = Path(source).expanduser()
+    try:
+        if path.is_dir():
+            return path
+        if not path.exists():
+            return None
+    except (OSError, ValueError):
+        return None
+    if path.suffix in (".gguf", ".safetensors"):
+        return path.parent
+    if path.suffix in _PICKLED:
+        raise _pickled(path)
+    raise InputError("that file is no model", str(path), "Pass a folder with config.json.")
+
+
+def gguf_file(source: object, folder: Path) -> Path | None:
+    """The one .gguf file of a folder, if it holds no safetensors; several need to be told apart."""
+    path = Path(str(source)).expanduser()
+    if path.suffix == ".gguf" and path.is_file():
+        return path
+    found = sorted(folder.glob("*.gguf"))
+    if not found or (folder / _WHOLE).exists() or (folder / _INDEX).exists():
+        return None
+    if len(found) > 1:
+        names = [file.name for file in found]
+        raise InputError("the folder has several .gguf files", names, "Pass the path of one file.")
+    return found[0]
+
+
+def open_checkpoint(folder: Path, need_config: bool = True) -> Checkpoint:
+    """Read the folder's settings and where its tensors are; every file is whole, or an error."""
+    config = read_config(folder) if need_config or (folder / "config.json").exists() else {}
+    return Checkpoint(folder, config, _places(folder))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json of the folder; one that asks for code of its own is refused."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(
+            "the folder has no config.json",
+            str(folder),
+            f"It has {_listing(folder)}. Pass the folder that save_pretrained wrote.",
+        )
+    config = read_json(path)
+    if config.get("auto_map"):
+        raise InputError(
+            "the model asks to run code of its own (auto_map in config.json)",
+            config["auto_map"],
+            "attnrate runs no code of a checkpoint. Build the model yourself and profile the "
+            "live torch.nn.Module.",
+        )
+    return config
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, or an InputError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InputError(
+            f"{path.name} cannot be read ({problem})", str(path), "Copy it once more."
+        ) from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path.name} holds no settings", found, "Copy it once more.")
+    return found
+
+
+def _places(folder: Path) -> dict[str, Path]:
+    index = folder / _INDEX
+    if index.is_file():
+        return _sharded(folder, index)
+    found = (
+        [folder / _WHOLE] if (folder / _WHOLE).is_file() else sorted(folder.glob("*.safetensors"))
+    )
+    if not found:
+        for path in sorted(folder.iterdir()):
+            if path.suffix in _PICKLED:
+                raise _pickled(path)
+        raise InputError(
+            "the folder has no safetensors file", str(folder), f"It has {_listing(folder)}."
+        )
+    if len(found) > 1:
+        names = [path.name for path in found]
+        raise InputError(
+            f"the folder has several safetensors files and no {_INDEX}",
+            names,
+            "Copy the index as well, or leave one file there.",
+        )
+    return dict.fromkeys(_tensors(found[0]), found[0])
+
+
+def _sharded(folder: Path, index: Path) -> dict[str, Path]:
+    names = read_json(index).get("weight_map")
+    if not isinstance(names, dict) or not all(isinstance(file, str) for file in names.values()):
+        raise InputError(f"{_INDEX} has no weight_map", str(index), "Copy it once more.")
+    files = {file: folder / file for file in sorted(set(names.values()))}
+    outside = [name for name in files if Path(name).name != name]
+    if outside:
+        raise InputError(f"{_INDEX} names files elsewhere", outside, "Copy the folder once more.")
+    missing = [name for name, path in files.items() if not path.is_file()]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(files)} files of the checkpoint are missing",
+            missing,
+            f"Copy them into {folder}.",
+        )
+    held = {name: _tensors(path) for name, path in files.items()}
+    absent = [tensor for tensor, file in names.items() if tensor not in held[file]]
+    if absent:
+        raise InputError(
+            "tensors that the index names are not in their files", absent, "Copy them once more."
+        )
+    return {tensor: files[file] for tensor, file in names.items()}
+
+
+def _tensors(path: Path) -> frozenset[str]:
+    """Names of the file's tensors. Opening it checks its header and its length."""
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError:
+        raise InputError(
+            "safetensors is needed to read weights", path.name, 'Install "attnrate[hf]".'
+        ) from None
+    try:
+        with safe_open(path, framework="pt") as file:
+            return frozenset(file.keys())
+    except (SafetensorError, OSError, ValueError) as problem:
+        raise InputError(
+            f"a safetensors file is truncated or corrupt ({problem})",
+            str(path),
+            "Download or copy it once more.",
+        ) from None
+
+
+def _pickled(path: Path) -> InputError:
+    return InputError(
+        "pickled checkpoints are refused, as opening one can run any code", path.name, _CONVERT
+    )
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(path.name for path in folder.iterdir())
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return (", ".join(names[:8]) + more) or "nothing in it"

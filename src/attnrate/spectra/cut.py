@@ -1,0 +1,188 @@
+"""Cutting heads to a smaller size for real: how, and what it does to attention.
+
+The pooled spectrum of a head gives the best logits of rank r for all inputs at once. They are
+q'(t)ᵀ k(s) with q' = Pᵀ q and P of rank r, so that W_Q' = Pᵀ W_Q, which has a head of size r:
+P = X Yᵀ with W_Q → Xᵀ W_Q and W_K → Yᵀ W_K. Behind a rotary embedding the cut is one of the rotated
+queries, which no pair of smaller matrices before the rotation makes; it then says what the logits
+need, not what can be cut out of the weights.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import nn
+
+from attnrate.errors import InputError
+from attnrate.spectra import batches
+from attnrate.spectra.batches import Batch
+from attnrate.spectra.capture import Adapter, Call, Site
+from attnrate.spectra.estimate import Gram
+
+Tensor = torch.Tensor
+_ROWS = 2**22  # numbers in a block of attention weights: 16 MB in float32
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a cut of a site does, per input and head.
+
+    `weights`: total variation ½ Σ_s |A'(t, s) - A(t, s)| of the attention weights, mean over t.
+    `output`: ‖(A' - A) V‖ / ‖A V‖, all t together.
+    """
+
+    weights: Float[np.ndarray, "inputs heads"]
+    output: Float[np.ndarray, "inputs heads"]
+
+
+def projection(
+    query: Gram, key: Gram, ranks: Sequence[int], gauge: bool
+) -> Float[Tensor, "heads m m"]:
+    """P of every head with q' = Pᵀ q, from the second moments of all queries and keys.
+
+    With QᵀQ = A Aᵀ, KᵀK = B Bᵀ and AᵀB = U S Vᵀ the best logits of rank r are
+    Q A^-ᵀ U_r U_rᵀ Aᵀ Kᵀ.
+    """
+    value, vector = torch.linalg.eigh(query.about_zero)
+    # Directions without queries play no part; the bound is that of rounding in float64.
+    there = value > 1e-13 * value[..., -1:]
+    root = torch.where(there, value, 0.0).sqrt()
+    inverse = torch.where(there, 1 / root.clamp(min=1e-300), 0.0)
+    shared = query.count.shape[-1] // key.count.shape[-1]
+    keys = (key.spread if gauge else key.about_zero).repeat_interleave(shared, -3)
+    A = vector * root[..., None, :]
+    U: Tensor = torch.linalg.eigh(A.mT @ keys @ A).eigenvectors.flip(-1)
+    size = U.shape[-1]
+    wanted = torch.tensor(list(ranks)).clamp(max=size)
+    U = U * (torch.arange(size) < wanted[:, None])[:, None, :]
+    P: Tensor = (vector * inverse[..., None, :]) @ U @ U.mT @ A.mT
+    return P
+
+
+def loss(
+    call: Call,
+    cut: Float[Tensor, "heads m m"],
+    kept: tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None],
+) -> Loss:
+    """What it does to a call's attention weights and outputs if its queries are cut."""
+    query, key = call.query.float(), _per_head(call.key, call).float()
+    value = _per_head(call.value, call).float()
+    # In float64: an oblique projection may have large entries that cancel.
+    short = (call.query.double() @ cut.to(call.query.device)).float()
+    inputs, heads, T, _ = query.shape
+    moved = query.new_zeros(inputs, heads)
+    wrong, whole = moved.clone(), moved.clone()
+    rows = max(1, _ROWS // (inputs * heads * key.shape[2]))
+    counted = query.new_ones(inputs, T) if kept[0] is None else kept[0].to(query)
+    for start in range(0, T, rows):
+        part = slice(start, min(start + rows, T))
+        seen = counted[:, None, part]
+        full = _weights(call, query[:, :, part], key, part, kept[1])
+        change = _weights(call, short[:, :, part], key, part, kept[1]) - full
+        moved += (change.abs().sum(-1) / 2 * seen).sum(-1)
+        wrong += ((change @ value).square().sum(-1) * seen).sum(-1)
+        whole += ((full @ value).square().sum(-1) * seen).sum(-1)
+    tokens = counted.sum(-1)[:, None]
+    output = (wrong / whole.clamp(min=torch.finfo(whole.dtype).tiny)).sqrt()
+    return Loss((moved / tokens).double().cpu().numpy(), output.double().cpu().numpy())
+
+
+def losses(
+    model: nn.Module,
+    adapter: Adapter,
+    sites: list[Site],
+    inputs: Sequence[Batch],
+    cuts: Sequence[dict[str, Float[Tensor, "heads m m"]]],
+) -> list[dict[str, Loss]]:
+    """For each of several cuts (site name to projection) what it does to every site by itself."""
+    found: list[dict[str, list[Loss]]] = [{site.name: [] for site in sites} for _ in cuts]
+    for batch in inputs:
+
+        def see(site: Site, call: Call, batch: Batch = batch) -> None:
+            kept = kept_tokens(site, call, batch)
+            for cut, into in zip(cuts, found, strict=True):
+                into[site.name].append(loss(call, cut[site.name], kept))
+
+        with batches.at_rest(model), adapter.watch(model, sites, see):
+            batches.run(model, batch)
+    return [{name: _joined(each) for name, each in one.items()} for one in found]
+
+
+def run_cut(
+    model: nn.Module,
+    adapter: Adapter,
+    sites: list[Site],
+    batch: Batch,
+    cut: dict[str, Float[Tensor, "heads m m"]],
+) -> object:
+    """What the model gives when all of these sites are cut at once."""
+
+    def edit(site: Site, query: Tensor) -> Tensor:
+        return (query.double() @ cut[site.name].to(query.device)).to(query)
+
+    with batches.at_rest(model), adapter.watch(model, sites, edit=edit):
+        return batches.run(model, batch)
+
+
+def kept_tokens(
+    site: Site, call: Call, batch: Batch
+) -> tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None]:
+    """Which queries and keys are no padding, from the call itself or from the batch."""
+    query, key = call.kept
+    if query is None:
+        query = _fitting(batches.kept(batch, site.streams[0]), call.query)
+    if key is None:
+        key = _fitting(batches.kept(batch, site.streams[1]), call.key)
+    return query, key
+
+
+def _fitting(kept: Tensor | None, rows: Tensor) -> Tensor | None:
+    if kept is None:
+        return None
+    if kept.shape != (rows.shape[0], rows.shape[2]):
+        raise InputError(
+            f"the padding mask must have the shape {(rows.shape[0], rows.shape[2])}",
+            tuple(kept.shape),
+        )
+    return kept.to(rows.device)
+
+
+def _joined(parts: Sequence[Loss]) -> Loss:
+    return Loss(
+        np.concatenate([part.weights for part in parts]),
+        np.concatenate([part.output for part in parts]),
+    )
+
+
+def _per_head(x: Tensor, call: Call) -> Tensor:
+    return x.repeat_interleave(call.query.shape[1] // x.shape[1], 1)
+
+
+def _weights(
+    call: Call, query: Tensor, key: Tensor, rows: slice, kept: Tensor | None
+) -> Float[Tensor, "batch heads t S"]:
+    logits = call.scale * (query @ key.mT)
+    if call.bias is not None:
+        logits = logits + call.bias[:, :, rows].to(logits)
+    hidden = None if kept is None else ~kept[:, None, None, :]
+    if call.causal:
+        T, S = call.query.shape[2], key.shape[2]
+        future = torch.ones(T, S, dtype=torch.bool, device=key.device).triu(1 + S - T)[rows]
+        hidden = future if hidden is None else hidden | future
+    if call.mask is not None:
+        if not isinstance(call.mask, Tensor):
+            raise InputError(
+                "the cost of a cut cannot be measured under this attention implementation",
+                type(call.mask).__name__,
+                "Load the model with attn_implementation='sdpa' or 'eager'.",
+            )
+        mask = call.mask[..., rows, :] if call.mask.shape[-2] > 1 else call.mask
+        if mask.dtype == torch.bool:
+            hidden = ~mask if hidden is None else hidden | ~mask
+        else:
+            logits = logits + mask.to(logits)
+    if hidden is not None:
+        logits = logits.masked_fill(hidden, torch.finfo(logits.dtype).min)
+    return logits.softmax(-1)

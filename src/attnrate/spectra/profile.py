@@ -1,0 +1,263 @@
+"""Profiling a model: one pass for the spectra, a second over a few inputs for what cuts cost.
+
+For every call of an attention layer the second moments of queries and keys are taken (estimate.py)
+and turned into the spectra of each input; their sums over all inputs give the pooled spectrum.
+Nothing of size T × T is formed, and no input is kept but the few that cuts are measured on; those
+have no part in the cuts themselves, so that what is measured holds for inputs that come later.
+"""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
+from attnrate.fitting.provenance import provenance
+from attnrate.spectra import batches
+from attnrate.spectra.adapters import adapter_for
+from attnrate.spectra.batches import Batch
+from attnrate.spectra.capture import Adapter, Call, Site
+from attnrate.spectra.cut import kept_tokens, losses, projection
+from attnrate.spectra.estimate import Gram, spectrum
+from attnrate.spectra.measures import rank_of
+from attnrate.spectra.result import GAUGES, SHARES, Gauge, LayerSpectra, Profile, Stage
+
+Tensor = torch.Tensor
+STAGES: tuple[Stage, ...] = ("logits", "plain")
+
+
+def profile(
+    model: object,
+    inputs: object,
+    gauge: object = "softmax",
+    *,
+    layers: object = None,
+    cut_inputs: object = 8,
+    name: str | None = None,
+) -> Profile:
+    """The spectra of every head's pre-softmax logits over the inputs.
+
+    `inputs` is a batch (a dictionary of tensors by the names of the model's arguments, or a tensor)
+    or an iterable of batches, which is read once. `layers` are numbers or names of attention
+    layers, all by default. What it costs to cut heads is measured on `cut_inputs` inputs, every
+    second one from the first batches on, with cuts made from the others; 0 leaves that out. `gauge`
+    is "softmax" or "none"; both are computed, this one is shown.
+    """
+    require_choice("gauge", gauge, GAUGES)
+    sample_size = require_whole("cut_inputs", cut_inputs, 0)
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            "the model must be a torch.nn.Module",
+            type(model).__name__,
+            "For a folder or a hub id use `attnrate profile`, or load it first.",
+        )
+    adapter, sites = adapter_for(model)
+    _warn_of_unknown(model, sites)
+    sites = _chosen(sites, layers)
+    found = {site.name: _Spectra(site, model) for site in sites}
+    sample: list[Batch] = []
+    count = 0
+    for batch in batches.batches(inputs):
+        _check_padding(batch, sites)
+        # Every second input, so that some remain to make the cuts from, however few there are.
+        missing = sample_size - sum(map(batches.size, sample))
+        held = list(range((count + 1) % 2, batches.size(batch), 2))[:missing]
+        count += batches.size(batch)
+
+        def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
+            found[site.name].add(call, batch, held)
+
+        with batches.at_rest(model), adapter.watch(model, sites, see):
+            batches.run(model, batch)
+        if held:
+            sample.append(batches.pick(batch, held))
+    done = [found[site.name].done() for site in sites if found[site.name].calls]
+    if not done:
+        raise InputError(
+            "none of the attention layers was run on these inputs", [site.name for site in sites]
+        )
+    if sample:
+        used = [site for site in sites if found[site.name].calls]
+        done = _with_cuts(model, adapter, used, sample, done, cast(Gauge, gauge))
+    return Profile(
+        model=name or type(model).__name__,
+        family=adapter.family,
+        gauge=cast(Gauge, gauge),
+        layers=tuple(done),
+        tokens=found[done[0].name].tokens,
+        made_by=provenance(),
+    )
+
+
+class _Spectra:
+    """What is gathered of one site while batches go by."""
+
+    def __init__(self, site: Site, model: nn.Module) -> None:
+        self.site, self._model = site, model
+        self.calls = 0
+        self._sigma: dict[tuple[Stage, Gauge], list[np.ndarray]] = {}
+        self._moments: dict[Stage, tuple[Gram, Gram]] = {}
+        self._for_cuts: tuple[Gram, Gram] | None = None
+        self._tokens: list[np.ndarray] = []
+        self._scale = 1.0
+        self._bias: Tensor | None = None
+
+    def add(self, call: Call, batch: Batch, held: list[int]) -> None:
+        """The spectra of a call's inputs, and its moments to the sums; `held` make no cuts."""
+        self.calls += 1
+        self._scale = call.scale
+        kept = kept_tokens(self.site, call, batch)
+        pairs: dict[Stage, tuple[Tensor, Tensor]] = {"logits": (call.query, call.key)}
+        if call.plain is not None:
+            pairs["plain"] = call.plain
+        for stage, (query, key) in pairs.items():
+            q, k = Gram.of(query, kept[0]), Gram.of(key, kept[1])
+            _check_finite(self.site, self._model, q, k)
+            for gauge in GAUGES:
+                sigma = spectrum(q, k, call.scale, gauge == "softmax")
+                self._sigma.setdefault((stage, gauge), []).append(sigma.float().cpu().numpy())
+            self._moments[stage] = _sum(self._moments.get(stage), q, k)
+            if stage == "logits":
+                self._tokens.append(q.count[:, 0].long().cpu().numpy())
+                others = [number for number in range(len(q.count)) if number not in held]
+                if others:
+                    self._for_cuts = _sum(self._for_cuts, q.pick(others), k.pick(others))
+        bias = call.bias
+        if bias is not None and (self._bias is None or bias.shape[-1] > self._bias.shape[-1]):
+            self._bias = bias
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """How many queries each input has."""
+        return np.concatenate(self._tokens)
+
+    def done(self) -> LayerSpectra:
+        """The layer's spectra, without cuts yet."""
+        site = self.site
+        pooled = {
+            (stage, gauge): spectrum(*moments, self._scale, gauge == "softmax").cpu().numpy()
+            for stage, moments in self._moments.items()
+            for gauge in GAUGES
+        }
+        query, key = self._for_cuts or self._moments["logits"]
+        return LayerSpectra(
+            name=site.name,
+            kind=site.kind,
+            heads=site.heads,
+            groups=site.groups,
+            m_h=site.m_h,
+            rotary=site.rotary,
+            scale=self._scale,
+            sigma={key: np.concatenate(parts) for key, parts in self._sigma.items()},
+            pooled=pooled,
+            query=query,
+            key=key,
+            cuts={},
+            bias=None if self._bias is None else self._bias[0].detach().float().cpu().numpy(),
+        )
+
+
+def _sum(before: tuple[Gram, Gram] | None, query: Gram, key: Gram) -> tuple[Gram, Gram]:
+    if before is None:
+        return query.pooled(), key.pooled()
+    return before[0].joined(query.pooled()), before[1].joined(key.pooled())
+
+
+def _with_cuts(
+    model: nn.Module,
+    adapter: Adapter,
+    sites: list[Site],
+    sample: list[Batch],
+    done: list[LayerSpectra],
+    gauge: Gauge,
+) -> list[LayerSpectra]:
+    ranks = {
+        share: {layer.name: rank_of(layer.pooled["logits", gauge], share) for layer in done}
+        for share in SHARES
+    }
+    cuts = [
+        {
+            layer.name: projection(
+                layer.query, layer.key, of[layer.name].tolist(), gauge == "softmax"
+            )
+            for layer in done
+        }
+        for of in ranks.values()
+    ]
+    measured = losses(model, adapter, sites, sample, cuts)
+    return [
+        replace(
+            layer,
+            cuts={
+                share: (of[layer.name], loss[layer.name])
+                for (share, of), loss in zip(ranks.items(), measured, strict=True)
+            },
+        )
+        for layer in done
+    ]
+
+
+def _warn_of_unknown(model: nn.Module, sites: list[Site]) -> None:
+    """Say which attention of the model no adapter knows, if it knows some of it."""
+    within = {id(part) for site in sites for part in site.module.modules()}
+    unknown = {
+        type(part).__name__
+        for part in model.modules()
+        if "attention" in type(part).__name__.lower()
+        and not any(id(inner) in within for inner in part.modules())
+    }
+    if unknown:
+        warnings.warn(
+            f"attention that no adapter knows is left out: {', '.join(sorted(unknown))}",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+
+
+def _chosen(sites: list[Site], layers: object) -> list[Site]:
+    if layers is None:
+        return sites
+    asked = [layers] if isinstance(layers, str | int) else layers
+    if not isinstance(asked, Iterable):
+        raise InputError("layers must be numbers or names of layers", layers)
+    names = [site.name for site in sites]
+    picked = set()
+    for layer in asked:
+        if isinstance(layer, str):
+            if layer not in names:
+                raise InputError("no layer has this name", layer, f"Known: {', '.join(names)}.")
+            picked.add(names.index(layer))
+        else:
+            picked.add(require_whole("layers", layer, 0, len(sites) - 1))
+    if not picked:
+        raise InputError("no layer was named", layers, f"Known: {', '.join(names)}.")
+    return [sites[number] for number in sorted(picked)]
+
+
+def _check_padding(batch: Batch, sites: list[Site]) -> None:
+    for stream in {stream for site in sites for stream in site.streams if stream is not None}:
+        kept = batches.kept(batch, stream)
+        if kept is not None and not bool(kept.any(-1).all()):
+            empty = (~kept.any(-1)).nonzero()[:, 0].tolist()
+            raise InputError(
+                f"{stream} marks inputs as nothing but padding; their numbers in the batch",
+                empty,
+                "Leave them out.",
+            )
+
+
+def _check_finite(site: Site, model: nn.Module, *moments: Gram) -> None:
+    if all(bool(torch.isfinite(each.spread).all()) for each in moments):
+        return
+    broken = [
+        name for name, value in model.named_parameters() if not bool(torch.isfinite(value).all())
+    ]
+    raise InputError(
+        f"queries or keys of {site.name} are not finite; the model's weights that are not",
+        broken or "none",
+        "Load these weights anew." if broken else "Look at the inputs, or use a wider number type.",
+    )

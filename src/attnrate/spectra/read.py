@@ -1,0 +1,256 @@
+"""Inputs of a model from files: running text, a folder of images, or arrays, as batches."""
+
+import inspect
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.spectra.images import image_settings, require_readable
+from attnrate.spectra.load import Loaded, longest_of
+
+Tensor = torch.Tensor
+Batch = dict[str, Tensor]
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".webp")
+_TOKENS = ("input_ids", "decoder_input_ids")
+_MASKS = ("attention_mask", "decoder_attention_mask")
+_CHARACTERS_PER_TOKEN = 8  # more than any language needs on average; read on if it is not enough
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Batches that can be gone through as often as one likes; each is made when its turn comes."""
+
+    inputs: int
+    size: int
+    make: Callable[[int, int], Batch] = field(repr=False)
+
+    def __len__(self) -> int:
+        return -(-self.inputs // self.size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for start in range(0, self.inputs, self.size):
+            yield self.make(start, min(start + self.size, self.inputs))
+
+
+def read_text(
+    loaded: Loaded,
+    path: object,
+    length: object = 512,
+    batch: object = 8,
+    limit: object = None,
+    short: object = "drop",
+) -> Batches:
+    """A text file in UTF-8, tokenised and cut into pieces of `length` tokens with special ones.
+
+    At most `limit` pieces are read. The last piece, which is mostly short, is dropped or, with
+    short="pad", filled up under an attention mask; it stays if it is the only one.
+    """
+    cut = require_whole("length", length, 2)
+    size = require_whole("batch", batch, 1)
+    most = None if limit is None else require_whole("limit", limit, 1)
+    require_choice("short", short, ("drop", "pad"))
+    file = _file(path)
+    if loaded.longest is not None and cut > loaded.longest:
+        raise InputError(
+            f"the model takes at most {loaded.longest} tokens",
+            cut,
+            f"Pass a length of {loaded.longest} or less.",
+        )
+    _require_names(loaded.model, ["input_ids", "attention_mask"])
+    tokenizer = loaded.tokenizer()
+    if not tokenizer.is_fast:
+        raise InputError(
+            "the model's tokenizer cannot cut text",
+            type(tokenizer).__name__,
+            "Pass token ids in an .npz file.",
+        )
+    pieces = _pieces(tokenizer, file, cut, most)
+    if len(pieces) > 1 and short == "drop" and len(pieces[-1]) < cut:
+        pieces = pieces[:-1]
+    _require_known(np.concatenate(pieces), "input_ids", loaded.model)
+    filler = next(
+        (token for token in (tokenizer.pad_token_id, tokenizer.eos_token_id) if token is not None),
+        0,
+    )
+
+    def make(start: int, end: int) -> Batch:
+        chosen = pieces[start:end]
+        width = max(map(len, chosen))
+        ids = torch.full((len(chosen), width), int(filler))
+        mask = torch.zeros_like(ids)
+        for row, piece in enumerate(chosen):
+            ids[row, : len(piece)] = torch.from_numpy(piece)
+            mask[row, : len(piece)] = 1
+        return {"input_ids": ids, "attention_mask": mask}
+
+    return Batches(len(pieces), size, make)
+
+
+def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object = None) -> Batches:
+    """The images of a folder and those below it (png, jpg, webp), in the order of their names.
+
+    They are resized, cropped and normalised as preprocessor_config.json says; without that file
+    to the size in the model's settings, with values from -1 to 1.
+    """
+    size = require_whole("batch", batch, 1)
+    most = None if limit is None else require_whole("limit", limit, 1)
+    where = Path(folder) if isinstance(folder, (str, Path)) else None
+    if where is None or not where.is_dir():
+        raise InputError("there is no such folder of images", folder, "Pass the path of a folder.")
+    files = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)[:most]
+    if not files:
+        raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
+    _require_names(loaded.model, ["pixel_values"])
+    look = image_settings(loaded)
+    require_readable(files)
+
+    def make(start: int, end: int) -> Batch:
+        pixels = [look.pixels(path) for path in files[start:end]]
+        return {"pixel_values": torch.from_numpy(np.stack(pixels))}
+
+    return Batches(len(files), size, make)
+
+
+def read_arrays(model: nn.Module, path: object, batch: object = 8, limit: object = None) -> Batches:
+    """Arrays of an .npz file, named as the arguments of the model's forward; inputs come first."""
+    size = require_whole("batch", batch, 1)
+    most = None if limit is None else require_whole("limit", limit, 1)
+    file = _file(path)
+    arrays = _arrays(file)
+    _require_names(model, list(arrays))
+    counts = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(counts.values())) > 1 or min(counts.values()) == 0:
+        raise InputError(
+            "every array needs the same number of inputs, at least one, along its first axis",
+            counts,
+            "Stack the inputs along axis 0.",
+        )
+    tensors = {name: _tensor(name, array, model) for name, array in arrays.items()}
+    inputs = min(counts.values())
+
+    def make(start: int, end: int) -> Batch:
+        return {name: tensor[start:end] for name, tensor in tensors.items()}
+
+    return Batches(inputs if most is None else min(inputs, most), size, make)
+
+
+def _file(path: object) -> Path:
+    file = Path(path) if isinstance(path, (str, Path)) else None
+    if file is None or not file.is_file():
+        raise InputError("there is no such file of inputs", path, "Check the path.")
+    if file.stat().st_size == 0:
+        raise InputError("the file of inputs is empty", str(file), "Put something into it.")
+    return file
+
+
+def _pieces(tokenizer: Any, file: Path, length: int, most: int | None) -> list[np.ndarray]:
+    """Pieces of token ids; no more of the file is read than they need."""
+    characters = -1 if most is None else most * length * _CHARACTERS_PER_TOKEN
+    with file.open(encoding="utf-8") as opened:
+        text = ""
+        while True:
+            try:
+                more = opened.read(characters)
+            except UnicodeDecodeError as problem:
+                raise InputError(
+                    f"the file is no text in UTF-8 (byte {problem.start})",
+                    str(file),
+                    "Save it as UTF-8, or pass an .npz file with --inputs.",
+                ) from None
+            text += more
+            if not text.strip():
+                raise InputError("the file has no text", str(file), "Put some text into it.")
+            cut = tokenizer(
+                text, truncation=True, max_length=length, return_overflowing_tokens=True
+            )["input_ids"]
+            if most is None or len(cut) > most or not more:
+                return [np.array(piece, dtype=np.int64) for piece in cut[:most]]
+
+
+def _arrays(file: Path) -> dict[str, np.ndarray]:
+    remedy = "Write it with numpy.savez(FILE, input_ids=..., attention_mask=...)."
+    try:
+        # opened here: numpy leaves a file open that turns out to be broken
+        with file.open("rb") as opened_file:
+            opened = np.load(opened_file, allow_pickle=False)
+            if not isinstance(opened, np.lib.npyio.NpzFile):
+                raise InputError("the file holds one array without a name", str(file), remedy)
+            arrays = {name: np.asarray(opened[name]) for name in opened.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as problem:
+        if isinstance(problem, InputError):
+            raise
+        what = "the file holds no plain arrays (objects are pickles, which are refused)"
+        raise InputError(what, str(file), remedy) from None
+    if not arrays:
+        raise InputError("the file holds no array", str(file), remedy)
+    return arrays
+
+
+def _require_names(model: nn.Module, names: list[str]) -> None:
+    takes = inspect.signature(model.forward).parameters
+    free = any(argument.kind is argument.VAR_KEYWORD for argument in takes.values())
+    known = [name for name in takes if takes[name].kind is not takes[name].VAR_KEYWORD]
+    wrong = [name for name in names if name not in known]
+    # a model that takes anything (**kwargs) still has a main input that is known
+    if wrong and (not free or hasattr(model, "main_input_name")):
+        raise InputError("the model takes no inputs of these names", wrong, f"It takes {known}.")
+    main = getattr(model, "main_input_name", None)
+    if isinstance(main, str) and main not in names and "inputs_embeds" not in names:
+        raise InputError("the model's main input is missing", names, f"Add {main}.")
+    paired = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+    if paired and not {"decoder_input_ids", "decoder_inputs_embeds"} & set(names):
+        raise InputError("the decoder has no input", names, "Add decoder_input_ids.")
+
+
+def _tensor(name: str, array: np.ndarray, model: nn.Module) -> Tensor:
+    kind = array.dtype.kind
+    if kind not in "fbiu":
+        raise InputError(f"the array {name} holds no numbers", str(array.dtype), "Pass numbers.")
+    if kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"the array {name} holds nan or inf", name, "Remove such inputs.")
+    if name in _MASKS:
+        empty = np.flatnonzero(~array.reshape(len(array), -1).astype(bool).any(-1))
+        if empty.size:
+            raise InputError(
+                f"{empty.size} inputs are nothing but padding ({name} is 0)",
+                empty[:10].tolist(),
+                "Leave these inputs out.",
+            )
+    if name in _TOKENS:
+        if kind not in "iu":
+            raise InputError(f"{name} must be whole numbers", str(array.dtype), "Pass int64.")
+        _require_short(array, name, model)
+        _require_known(array, name, model)
+    return torch.from_numpy(array.astype({"f": np.float32, "b": np.bool_}.get(kind, np.int64)))
+
+
+def _require_known(ids: np.ndarray, name: str, model: nn.Module) -> None:
+    config: Any = getattr(model, "config", None)
+    count = None if config is None else getattr(config.get_text_config(), "vocab_size", None)
+    least, most = int(ids.min()), int(ids.max())
+    if least < 0 or (count is not None and most >= count):
+        raise InputError(
+            f"{name} has tokens outside the vocabulary",
+            [least, most],
+            f"The model knows 0 to {'...' if count is None else count - 1}.",
+        )
+
+
+def _require_short(ids: np.ndarray, name: str, model: nn.Module) -> None:
+    longest = longest_of(model)
+    if ids.ndim != 2 or ids.shape[1] == 0:
+        raise InputError(f"{name} must be of shape (inputs, tokens)", ids.shape, "Reshape it.")
+    if longest is not None and ids.shape[1] > longest:
+        raise InputError(
+            f"{name} is longer than the model's positions",
+            ids.shape[1],
+            f"Cut the inputs to {longest} tokens.",
+        )

@@ -1,0 +1,212 @@
+"""What a profile says: spectra of every layer and head, as arrays, as a table and in words."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.spectra.cut import Loss
+from attnrate.spectra.estimate import Gram
+from attnrate.spectra.measures import rank_of, stable_rank
+from attnrate.theory.decay import DecayFit, fit_decay
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Stage = Literal["logits", "plain"]
+Gauge = Literal["softmax", "none"]
+Array = np.ndarray
+GAUGES: tuple[Gauge, ...] = ("softmax", "none")
+SHARES = (0.99, 0.999)
+"""Shares of the energy at which heads are cut."""
+
+
+@dataclass(frozen=True)
+class LayerSpectra:
+    """The spectra of one attention layer, by stage and gauge.
+
+    `sigma` has (inputs, heads, m_h), `pooled` (heads, m_h). `query` and `key` are the second
+    moments of queries and keys from which cuts are made: of all inputs but those on which cuts are
+    measured. `cuts` has for each share of the energy the ranks that hold it and what a cut to them
+    does. `bias` is the position bias of the longest input, (heads, T, S).
+    """
+
+    name: str
+    kind: str
+    heads: int
+    groups: int
+    m_h: int
+    rotary: bool
+    scale: float
+    sigma: Mapping[tuple[Stage, Gauge], Float[Array, "inputs heads m_h"]] = field(repr=False)
+    pooled: Mapping[tuple[Stage, Gauge], Float[Array, "heads m_h"]] = field(repr=False)
+    query: Gram = field(repr=False)
+    key: Gram = field(repr=False)
+    cuts: Mapping[float, tuple[Int[Array, " heads"], Loss]] = field(repr=False)
+    bias: Float[Array, "heads T S"] | None = field(repr=False, default=None)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The spectra of a model's attention over some inputs. `str` sums it up.
+
+    `tokens` has the number of tokens of each input that are no padding (queries of the first
+    layer). Layers count from 0 in the order in which they run, heads are query heads.
+    """
+
+    model: str
+    family: str
+    gauge: Gauge
+    layers: tuple[LayerSpectra, ...]
+    tokens: Int[Array, " inputs"]
+    made_by: Mapping[str, Any]
+
+    def sigma(
+        self, layer: object, head: object, stage: object = "logits", gauge: object = None
+    ) -> Float[Array, "inputs m_h"]:
+        """σ_k of each input's logits over √(T S), largest first.
+
+        The logits are the T×S matrix that goes into softmax: after rotation, norms and scaling,
+        without masks, biases and padding. "plain" is before the rotation, the same where there is
+        none. With the gauge "softmax" the rows' means are taken out, which softmax does not see;
+        None means the profile's own gauge.
+        """
+        spectra, index, key = self._at(layer, head, stage, gauge)
+        return np.asarray(spectra.sigma[key][:, index])
+
+    def pooled(
+        self, layer: object, head: object, stage: object = "logits", gauge: object = None
+    ) -> Float[Array, " m_h"]:
+        """The same for all tokens of all inputs against each other: one POD of ρ̂."""
+        spectra, index, key = self._at(layer, head, stage, gauge)
+        return np.asarray(spectra.pooled[key][index])
+
+    def bias(self, layer: object, head: object) -> Float[Array, " k"] | None:
+        """σ_k of the position bias alone, rows' means out, over √(T S); None without a bias."""
+        spectra, index, _ = self._at(layer, head, "logits", None)
+        if spectra.bias is None:
+            return None
+        return np.asarray(_bias_spectra(_Identity(spectra.bias))[index])
+
+    def decay(self, layer: object, head: object) -> DecayFit:
+        """The law of the pooled spectrum, or "none"."""
+        return _decay(tuple(float(value) for value in self.pooled(layer, head)))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row a head; the columns are told in docs/profile.md."""
+        import pandas as pd
+
+        rows = [
+            self._row(number, head)
+            for number, layer in enumerate(self.layers)
+            for head in range(layer.heads)
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self, layer: object = 0, head: object = 0) -> "Figure":
+        """Violins of each singular value over the inputs, as in the paper's Fig. 2."""
+        from attnrate.spectra.draw import violins
+
+        return violins(self, layer, head)
+
+    def __str__(self) -> str:
+        from attnrate.spectra.words import summary
+
+        return summary(self)
+
+    def _row(self, number: int, head: int) -> dict[str, Any]:
+        layer = self.layers[number]
+        sigma, pooled = self.sigma(number, head), self.pooled(number, head)
+        plain = self.pooled(number, head, "plain")
+        none = self.pooled(number, head, gauge="none")
+        ranks = rank_of(sigma, SHARES[0])
+        law = self.decay(number, head)
+        low, high = law.interval or (None, None)
+        row: dict[str, Any] = {
+            "layer": number,
+            "name": layer.name,
+            "kind": layer.kind,
+            "head": head,
+            "m_h": layer.m_h,
+            "sigma_1": float(pooled[0]),
+            "stable_rank": float(stable_rank(pooled)),
+            "stable_rank_input": float(np.median(stable_rank(sigma))),
+            "rank99": int(rank_of(pooled, SHARES[0])),
+            "rank999": int(rank_of(pooled, SHARES[1])),
+            "rank99_input": float(np.median(ranks)),
+            "rank99_input_low": float(np.quantile(ranks, 0.05)),
+            "rank99_input_high": float(np.quantile(ranks, 0.95)),
+            "rank99_plain": int(rank_of(plain, SHARES[0])),
+            "rank999_plain": int(rank_of(plain, SHARES[1])),
+            "rank99_ungauged": int(rank_of(none, SHARES[0])),
+            "rank999_ungauged": int(rank_of(none, SHARES[1])),
+            "law": law.law,
+            "law_parameter": law.alpha or law.rate or law.rank,
+            "law_low": low,
+            "law_high": high,
+        }
+        for share, (_, loss) in layer.cuts.items():
+            word = f"{share * 100:g}".replace(".", "")
+            row[f"weights_loss{word}"] = float(loss.weights[:, head].mean())
+            row[f"output_loss{word}"] = float(loss.output[:, head].mean())
+        bias = self.bias(number, head)
+        if bias is not None:
+            row["bias_rms"] = float(np.sqrt(np.square(bias).sum()))
+            row["bias_rank99"] = int(rank_of(bias, SHARES[0]))
+        return row
+
+    def _at(
+        self, layer: object, head: object, stage: object, gauge: object
+    ) -> tuple[LayerSpectra, int, tuple[Stage, Gauge]]:
+        number = self.number(layer)
+        spectra = self.layers[number]
+        index = require_whole("head", head, 0, spectra.heads - 1)
+        require_choice("stage", stage, ("logits", "plain"))
+        chosen = self.gauge if gauge is None else gauge
+        require_choice("gauge", chosen, GAUGES)
+        shown = cast(Stage, stage) if spectra.rotary else "logits"
+        return spectra, index, (shown, cast(Gauge, chosen))
+
+    def number(self, layer: object) -> int:
+        """The number of a layer given by its number or its name."""
+        if isinstance(layer, str):
+            names = [each.name for each in self.layers]
+            if layer not in names:
+                raise InputError("no layer has this name", layer, f"Known: {', '.join(names)}.")
+            return names.index(layer)
+        return require_whole("layer", layer, 0, len(self.layers) - 1)
+
+
+@dataclass(frozen=True)
+class _Identity:
+    """An array as a key by where it lies: layers that share a bias share its spectra."""
+
+    array: Array
+
+    @property
+    def _place(self) -> tuple[object, ...]:
+        return self.array.ctypes.data, self.array.shape, self.array.strides
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other._place == self._place
+
+
+@functools.lru_cache(maxsize=8)
+def _bias_spectra(key: _Identity) -> Float[Array, "heads k"]:
+    bias = key.array.astype(float)
+    centred = bias - bias.mean(-1, keepdims=True)
+    size = np.sqrt(bias.shape[-1] * bias.shape[-2])
+    return np.asarray(np.linalg.svd(centred, compute_uv=False) / size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _decay(sigma: tuple[float, ...]) -> DecayFit:
+    return fit_decay(np.array(sigma))

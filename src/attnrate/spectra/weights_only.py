@@ -1,0 +1,256 @@
+"""Spectra of W_Qᵀ W_K of every head, from a checkpoint's files alone and one layer at a time.
+
+W_Qᵀ W_K is what queries and keys of a head can see of two tokens before any data is known. With
+W_Q, W_K of shape (m_h, d) and W_Qᵀ = P R, W_Kᵀ = P' R' (QR) its singular values are those of R R'ᵀ
+of size m_h: no d x d matrix is formed, no model is built, and of a checkpoint larger than memory
+only one layer's queries and keys are read at a time.
+
+Not part of W_Qᵀ W_K: the biases of queries and keys, the logits' scale, norms of queries and keys,
+the rotation of rotary embeddings, position biases, and the law of the tokens, which decides which
+of these directions are used. `attnrate.profile` measures that.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from attnrate.errors import InputError, require_whole
+from attnrate.spectra.checkpoint import Checkpoint, gguf_file, local_folder, open_checkpoint
+from attnrate.spectra.measures import rank_of, stable_rank
+from attnrate.theory.decay import fit_decay
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tensor = torch.Tensor
+
+# how families name the weights of queries and of keys, after the name of the layer
+_APART = (
+    ("query.weight", "key.weight"),  # BERT and its relatives, ViT as it was
+    ("q_proj.weight", "k_proj.weight"),  # Llama, Mistral, Qwen, Whisper, BART, CLIP, ViT as it is
+    ("q.weight", "k.weight"),  # MPNet, T5
+    ("q_lin.weight", "k_lin.weight"),  # DistilBERT
+    ("q_proj_weight", "k_proj_weight"),  # torch.nn.MultiheadAttention with kdim
+    ("W_Q.weight", "W_K.weight"),  # this package
+)
+# queries, keys and values in one tensor: True for side by side (GPT-2's Conv1D), else stacked
+_FUSED = {"c_attn.weight": True, "in_proj_weight": False}
+_HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads")
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Singular values of W_Qᵀ W_K of one layer's query heads, largest first."""
+
+    name: str
+    groups: int
+    sigma: Float[np.ndarray, "heads m_h"] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class WeightSpectra:
+    """What a checkpoint's weights say about its heads. `str` sums it up."""
+
+    model: str
+    layers: tuple[LayerWeights, ...]
+
+    def sigma(self, layer: object, head: object) -> Float[np.ndarray, " m_h"]:
+        """Singular values of W_Qᵀ W_K of one head; layers and heads count from 0."""
+        chosen = self.layers[require_whole("layer", layer, 0, len(self.layers) - 1)].sigma
+        return np.asarray(chosen[require_whole("head", head, 0, len(chosen) - 1)])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row a head: size, largest value, ranks, and the law of decay with its interval."""
+        import pandas as pd
+
+        rows = [
+            _row(number, layer, head)
+            for number, layer in enumerate(self.layers)
+            for head in range(len(layer.sigma))
+        ]
+        return pd.DataFrame(rows)
+
+    def __str__(self) -> str:
+        frame = self.to_frame()
+        sizes = " and ".join(map(str, sorted(set(frame.m_h))))
+        laws = ", ".join(f"{law} {count}" for law, count in Counter(frame.law).most_common())
+        shares = [
+            f"{share} of the energy of W_QᵀW_K lies in {ranks.median():g} dimensions in the median "
+            f"head ({ranks.min()} to {ranks.max()})."
+            for share, ranks in (("99 %", frame.rank99), ("99.9 %", frame.rank999))
+        ]
+        return "\n".join(
+            (
+                f"{self.model}, weights only: {len(self.layers)} attention layers, {len(frame)} "
+                f"heads of size {sizes}.",
+                *shares,
+                f"Laws of decay of the {len(frame)} spectra: {laws}.",
+                "Weights alone do not know the data: profile the model on inputs before cutting.",
+            )
+        )
+
+
+def weight_spectra(source: object, heads: object = None) -> WeightSpectra:
+    """Spectra of W_Qᵀ W_K of every head of a local folder of safetensors files, in float64.
+
+    `heads` is the number of query heads of a layer, for a checkpoint without a config.json that
+    says it. Heads that share keys (grouped queries) are told from the tensors' shapes.
+    """
+    folder = local_folder(source)
+    if folder is None:
+        raise InputError("there is no such folder", source, "Pass the path of a model's folder.")
+    if gguf_file(source, folder) is not None:
+        raise InputError(
+            "weights alone are read from safetensors, and this is GGUF",
+            str(source),
+            "Profile the model on inputs instead, or save it with save_pretrained.",
+        )
+    count = None if heads is None else require_whole("heads", heads, 1)
+    checkpoint = open_checkpoint(folder, need_config=False)
+    found = _layers(checkpoint)
+    layers = []
+    for name, tensors in found:
+        query, key = _weights(checkpoint, tensors)
+        known = _head_count(checkpoint.config, name) if count is None else count
+        layers.append(_spectra(name, query, key, known, checkpoint.config))
+    return WeightSpectra(folder.resolve().name, tuple(layers))
+
+
+def head_spectra(
+    query: Float[Tensor, "heads m_h d"], key: Float[Tensor, "groups m_h e"]
+) -> Float[Tensor, "heads m_h"]:
+    """Singular values of W_Qᵀ W_K of every head, from the triangular factors."""
+    left = torch.linalg.qr(query.mT, mode="r").R
+    right = torch.linalg.qr(key.mT, mode="r").R
+    right = right.repeat_interleave(len(query) // len(key), 0)
+    sigma = torch.linalg.svdvals(left @ right.mT)
+    # a model narrower than its heads has fewer of them; the others are zero
+    return torch.nn.functional.pad(sigma, (0, query.shape[1] - sigma.shape[1]))
+
+
+def _layers(checkpoint: Checkpoint) -> list[tuple[str, tuple[str, ...]]]:
+    """Layers with the names of their tensors: queries and keys, or the one that holds both."""
+    names = checkpoint.place_of
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        for queries, keys in _APART:
+            layer = _before(name, queries)
+            if layer is not None and layer + keys in names:
+                found[layer] = (name, layer + keys)
+        for fused in _FUSED:
+            layer = _before(name, fused)
+            if layer is None:
+                continue
+            crossed = f"{layer}q_attn.weight"  # GPT-2 has the queries of cross attention apart
+            found[layer] = (crossed, name) if crossed in names else (name,)
+    if not found:
+        raise InputError(
+            "no attention of a known family is among the tensors",
+            sorted(names)[:20],
+            "Known are the names " + ", ".join([pair[0] for pair in _APART] + list(_FUSED)) + ".",
+        )
+    ordered = sorted(found, key=_order)
+    return [(layer.rstrip(".") or "attention", found[layer]) for layer in ordered]
+
+
+def _before(name: str, end: str) -> str | None:
+    """What stands before the last words of a name, with its dot; None if they are not its last."""
+    return name.removesuffix(end) if name == end or name.endswith(f".{end}") else None
+
+
+def _order(layer: str) -> tuple[object, ...]:
+    """The order in which layers run: by number, decoders behind encoders, the unnamed one last."""
+    parts = re.split(r"(\d+)", layer.replace("encoder_attn", "~cross"))
+    numbered = [part.zfill(9) if part.isdigit() else part for part in parts]
+    return layer == "", "decoder" in layer, numbered
+
+
+def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Tensor]:
+    """Queries (rows, d) and keys (rows, e) of one layer, in float64."""
+    query = _read(checkpoint, names[0])
+    if len(names) == 2 and names[0].endswith("q_attn.weight"):
+        key, _ = _read(checkpoint, names[1]).mT.chunk(2)
+        return query.mT.double(), key.double()
+    if len(names) == 2:
+        return query.double(), _read(checkpoint, names[1]).double()
+    beside = next(flag for end, flag in _FUSED.items() if names[0].endswith(end))
+    rows = query.mT if beside else query
+    if rows.shape[0] % 3:
+        raise InputError(
+            f"{names[0]} does not hold queries, keys and values", tuple(query.shape), "Check it."
+        )
+    first, second, _ = rows.chunk(3)
+    return first.double(), second.double()
+
+
+def _read(checkpoint: Checkpoint, name: str) -> Tensor:
+    from safetensors import safe_open
+
+    # opened anew for every tensor, so that pages of the file do not stay with the process
+    with safe_open(checkpoint.place_of[name], framework="pt") as file:
+        tensor: Tensor = file.get_tensor(name)
+    if not tensor.is_floating_point() or tensor.dim() != 2:
+        raise InputError(
+            f"{name} is no matrix of floating point numbers",
+            (str(tensor.dtype), tuple(tensor.shape)),
+            "Quantised weights have to be saved in float first.",
+        )
+    if not bool(torch.isfinite(torch.stack(torch.aminmax(tensor.float()))).all()):
+        raise InputError("a tensor holds nan or inf", name, "Train or download the model again.")
+    return tensor
+
+
+def _head_count(config: dict[str, Any], layer: str) -> int:
+    """The number of query heads of a layer, by config.json."""
+    side = "decoder" if "decoder" in layer else "encoder"
+    part = "vision_config" if "vision" in layer else "text_config"
+    inner = config.get(part)
+    for settings in (inner if isinstance(inner, dict) else {}, config):
+        for key in (f"{side}_attention_heads", *_HEADS):
+            value = settings.get(key)
+            if isinstance(value, int) and value > 0:
+                return value
+    raise InputError(
+        "config.json does not say how many heads a layer has", layer, "Pass heads=..., a number."
+    )
+
+
+def _spectra(
+    name: str, query: Tensor, key: Tensor, heads: int, config: dict[str, Any]
+) -> LayerWeights:
+    m_h, rest = divmod(query.shape[0], heads)
+    said = config.get("head_dim") or m_h
+    groups = key.shape[0] // m_h if m_h else 0
+    if rest or m_h != said or groups == 0 or key.shape[0] % m_h or heads % groups:
+        raise InputError(
+            f"the weights of {name} do not fit {heads} heads of size {said}",
+            {"queries": tuple(query.shape), "keys": tuple(key.shape)},
+            "Check the number of heads (config.json, or heads=...).",
+        )
+    sigma = head_spectra(query.view(heads, m_h, -1), key.view(groups, m_h, -1))
+    return LayerWeights(name, groups, sigma.numpy())
+
+
+def _row(number: int, layer: LayerWeights, head: int) -> dict[str, Any]:
+    sigma = layer.sigma[head]
+    fit = fit_decay(sigma)
+    low, high = fit.interval or (None, None)
+    return {
+        "layer": number,
+        "name": layer.name,
+        "head": head,
+        "m_h": len(sigma),
+        "sigma_1": float(sigma[0]),
+        "stable_rank": float(stable_rank(sigma)),
+        "rank99": int(rank_of(sigma, 0.99)),
+        "rank999": int(rank_of(sigma, 0.999)),
+        "law": fit.law,
+        "law_parameter": fit.alpha or fit.rate or fit.rank,
+        "law_low": low,
+        "law_high": high,
+    }

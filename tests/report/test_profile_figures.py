@@ -1,0 +1,141 @@
+"""Figures of a profile: the numbers of the profile at their places, nothing where there is none."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnrate.experiments.plots import Curves, Figure, Matrix, Violins
+from attnrate.report.draw import draw
+from attnrate.report.interactive import interactive
+from attnrate.report.profile_figures import law_words, profile_figures
+from attnrate.spectra.result import Profile
+from attnrate.theory.decay import fit_decay
+
+Made = Callable[..., Profile]
+SMALL = {"name": "encoder.0", "heads": 3, "m_h": 12}
+LARGE = {"name": "decoder.0", "heads": 2, "m_h": 40}
+
+
+def matrices(figure: Figure) -> list[Matrix]:
+    return [panel for panel in figure.panels if isinstance(panel, Matrix)]
+
+
+def test_violins_show_each_input_the_pooled_spectrum_and_its_law(made: Made) -> None:
+    profile = made(SMALL, SMALL)
+    first, last = profile_figures(profile)["violins"].panels
+    assert isinstance(first, Violins)
+    assert first.x == tuple(map(float, range(1, 13)))
+    for k, values in zip(first.x, first.values, strict=True):
+        assert values == pytest.approx(math.exp(-k / 8) * np.linspace(0.8, 1.2, 5))
+    pooled, law = first.series
+    assert pooled.y == pytest.approx([math.exp(-k / 8) for k in first.x])
+    assert law.style == "theory"
+    assert law.y == pytest.approx([math.exp(-k / 8) for k in law.x])
+    assert "β = 0.125" in first.title
+    assert "layer 1" in last.title
+    assert first.y_scale == "log"
+
+
+def test_a_large_head_has_violins_at_some_k_and_the_caption_says_so(made: Made) -> None:
+    figure = profile_figures(made(LARGE))["violins"]
+    (panel,) = figure.panels
+    assert isinstance(panel, Violins)
+    assert panel.x[:3] == (1.0, 3.0, 5.0)
+    assert len(panel.series[0].x) == 40
+    assert "one value in 2" in figure.caption
+    assert "5 inputs" in figure.caption
+
+
+def test_values_that_are_rounding_are_not_drawn(made: Made) -> None:
+    """Head 11 falls to e^{-60}; what a float32 model says of that is rounding."""
+    panel = profile_figures(made({"name": "a", "heads": 12, "m_h": 40}))["spectra"].panels[0]
+    assert isinstance(panel, Curves)
+    steep = panel.series[11]
+    assert min(y for y in steep.y if math.isfinite(y)) > 1e-6
+    assert math.isnan(steep.y[-1])
+
+
+def test_maps_have_a_row_a_layer_and_nothing_where_there_is_no_head(made: Made) -> None:
+    profile = made(SMALL, LARGE)
+    frame = profile.to_frame()
+    figures = profile_figures(profile)
+    for panel, column in zip(matrices(figures["rank-map"]), ("rank99", "rank999"), strict=True):
+        assert panel.values[0] == tuple(frame[frame.layer == 0][column])
+        assert panel.values[1][:2] == tuple(frame[frame.layer == 1][column])
+        assert math.isnan(panel.values[1][2])
+        assert (panel.low, panel.high) == (0, 40)
+        assert panel.row_names == ("encoder.0", "decoder.0")
+    weights, output = matrices(figures["loss-map"])
+    assert weights.values[0] == pytest.approx((1.0, 5.5, 10.0))
+    assert output.values[0] == pytest.approx((2.0, 11.0, 20.0))
+
+
+def test_ranks_before_and_after_the_rotation_only_for_layers_that_rotate(made: Made) -> None:
+    profile = made(SMALL, {**SMALL, "rotary": True})
+    curves, difference = profile_figures(profile)["rotation"].panels
+    assert isinstance(curves, Curves)
+    assert isinstance(difference, Matrix)
+    before, after = curves.series
+    rows = profile.to_frame().query("layer == 1")
+    assert before.x == after.x == (1.0,)
+    assert before.y == (rows.rank99_plain.median(),)
+    assert after.y == (rows.rank99.median(),)
+    assert difference.values[1] == tuple(rows.rank99 - rows.rank99_plain)
+    assert min(difference.values[1]) > 0
+    assert all(map(math.isnan, difference.values[0]))
+    assert "rotation" not in profile_figures(made(SMALL))
+
+
+def test_the_gauge_hides_ranks_when_it_is_left_in(made: Made) -> None:
+    """Made so that rows' means are most of the energy: with them one dimension seems enough."""
+    curves, difference = profile_figures(made(SMALL))["gauge"].panels
+    assert isinstance(curves, Curves)
+    assert isinstance(difference, Matrix)
+    taken_out, left_in = curves.series
+    assert left_in.y < taken_out.y
+    assert max(difference.values[0]) <= 0
+    assert difference.low == -(difference.high or 0)
+
+
+def test_with_and_without_the_gauge_are_the_same_whichever_is_shown(made: Made) -> None:
+    profile = made(SMALL, LARGE)
+    one, other = profile, replace(profile, gauge="none")
+    assert repr(profile_figures(one)["gauge"]) == repr(profile_figures(other)["gauge"])
+
+
+def test_a_head_that_does_nothing_is_drawn_as_nothing(made: Made) -> None:
+    profile = made(SMALL)
+    (layer,) = profile.layers
+    zero = replace(
+        layer,
+        sigma={key: 0 * values for key, values in layer.sigma.items()},
+        pooled={key: 0 * values for key, values in layer.pooled.items()},
+    )
+    figures = profile_figures(replace(profile, layers=(zero,)))
+    for figure in figures.values():
+        draw(figure).draw_without_rendering()
+    assert matrices(figures["rank-map"])[0].values == ((0, 0, 0),)
+
+
+def test_without_cuts_there_is_no_map_of_their_loss(made: Made) -> None:
+    assert "loss-map" not in profile_figures(made({**SMALL, "cut": False}))
+
+
+@pytest.mark.parametrize("inputs", [1, 5])
+def test_every_figure_can_be_drawn_both_ways(made: Made, inputs: int) -> None:
+    layers = ({**SMALL, "rotary": True}, LARGE, {"name": "one", "heads": 1, "m_h": 1})
+    for figure in profile_figures(made(*layers, inputs=inputs)).values():
+        draw(figure).draw_without_rendering()
+        assert interactive(figure)["data"]
+        count = "1 input" if inputs == 1 else "5 inputs"
+        assert count in figure.caption.lower()
+
+
+def test_laws_are_told_in_words() -> None:
+    k = np.arange(1, 41.0)
+    assert law_words(fit_decay(k**-2.0)).startswith("σ_k ~ k^−α, α = 2 [")
+    assert law_words(fit_decay(np.where(k <= 5, 1.0 / k, 0.0))) == "rank 5"
+    assert law_words(fit_decay(np.ones(40))) == "no law of decay fits"

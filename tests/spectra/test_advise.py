@@ -1,0 +1,97 @@
+"""Advice on head sizes, on models whose heads are known to be too large."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import attnrate as ar
+from attnrate.errors import InputError
+from attnrate.spectra.advise import advise
+from attnrate.spectra.profile import profile
+
+
+def model_of_rank(rank: int, layers: int = 1) -> nn.Module:
+    """Heads of size 8 whose logits have this rank."""
+    torch.manual_seed(0)
+    model = ar.Transformer(2, 1, n=10, m_h=8, m_v=4, width=16, depth=1, layers=layers)
+    for part in [model, *model.inner]:
+        part.W_Q.weight.data *= 3
+        part.W_Q.weight.data[rank:] = 0
+    return model
+
+
+def draw(seed: int, inputs: int = 12) -> torch.Tensor:
+    return torch.rand(inputs, 20, 2, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_heads_of_known_rank_can_be_cut_to_it(rank):
+    model = model_of_rank(rank)
+    found = profile(model, draw(0))
+    advice = advise(found, tolerance=1e-6)
+    assert advice.layers[0].size == rank
+    checked = advice.check(model, draw(1))
+    assert checked.weights[0].value < 1e-5
+    assert checked.output.value < 1e-5
+
+
+def test_what_is_predicted_happens():
+    model = model_of_rank(8, layers=2)
+    advice = advise(profile(model, draw(0, 40), cut_inputs=20), tolerance=0.02)
+    checked = advice.check(model, draw(1, 40))
+    assert any(layer.size < 8 for layer in advice.layers)
+    assert checked.kept == 2
+
+
+def test_a_larger_tolerance_never_asks_for_more():
+    found = profile(model_of_rank(8, layers=3), draw(0))
+    sizes = [
+        [layer.size for layer in advise(found, tolerance=each).layers]
+        for each in (1e-4, 1e-3, 0.01, 0.1, 0.5)
+    ]
+    assert (np.diff(np.array(sizes), axis=0) <= 0).all()
+
+
+@pytest.mark.parametrize("budget", [3, 7, 12, 24])
+def test_a_budget_is_kept_and_no_other_split_of_it_loses_less(budget):
+    found = profile(model_of_rank(8, layers=3), draw(0))
+    advice = advise(found, budget)
+    assert advice.total <= budget
+    if advice.tolerance > 1e-9:  # else the budget is more than is needed
+        assert advise(found, tolerance=advice.tolerance * 0.999).total > budget
+
+
+def test_without_measured_cuts_it_says_so():
+    advice = advise(profile(model_of_rank(3), draw(0), cut_inputs=0))
+    assert "factor ½ alone" in str(advice)
+    assert advice.layers[0].size <= 3
+
+
+def test_the_sentence_and_the_table():
+    advice = advise(profile(model_of_rank(3), draw(0)), tolerance=1e-6)
+    assert "heads of size 3 (layer by layer, now 8)" in str(advice)
+    assert advice.to_frame().loc[0, "size"] == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"tolerance": 0}, "tolerance must be a share"),
+        ({"tolerance": 2}, "tolerance must be a share"),
+        ({"tolerance": "low"}, "tolerance must be a share"),
+        ({"budget": 0}, "budget must be"),
+        ({"budget": 5, "tolerance": 0.1}, "only one of"),
+    ],
+)
+def test_wrong_requests(asked, words):
+    with pytest.raises(InputError, match=words):
+        advise(profile(model_of_rank(3), draw(0)), **asked)
+    with pytest.raises(InputError, match="needs a profile"):
+        advise("profile")
+
+
+def test_a_model_without_the_layers():
+    advice = advise(profile(model_of_rank(3, layers=2), draw(0)))
+    with pytest.raises(InputError, match=r"lacks layers.*inner\.0"):
+        advice.check(model_of_rank(3), draw(1))
