@@ -178,7 +178,14 @@ def records() -> list[Record]:
 
 
 def _layer(
-    name: str, heads: int, m_h: int, *, rotary: bool = False, cut: bool = True, inputs: int
+    number: int,
+    name: str,
+    heads: int,
+    m_h: int,
+    *,
+    rotary: bool = False,
+    cut: bool = True,
+    inputs: int,
 ) -> LayerSpectra:
     """Head h has σ_k = e^{-(h + 1) k / 8}, each input a little more or less of it.
 
@@ -202,6 +209,7 @@ def _layer(
     shares = np.tile(np.linspace(0.01, 0.1, heads), (inputs, 1))
     cuts = {share: (rank_of(pooled, share), Loss(shares, 2 * shares)) for share in SHARES}
     return LayerSpectra(
+        number=number,
         name=name,
         kind="self",
         heads=heads,
@@ -222,7 +230,7 @@ def _profile(*layers: dict[str, Any], model: str = "made-up", inputs: int = 5) -
         model=model,
         family="made",
         gauge="softmax",
-        layers=tuple(_layer(**one, inputs=inputs) for one in layers),
+        layers=tuple(_layer(i, **one, inputs=inputs) for i, one in enumerate(layers)),
         tokens=np.full(inputs, 7),
         made_by={"attnrate": "0.1.0", "git_commit": "0123456789abcdef", "git_changed": False},
     )

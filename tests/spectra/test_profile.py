@@ -96,9 +96,11 @@ def test_the_model_is_left_as_it_was():
 
 
 def test_layers_by_number_and_name():
-    assert [layer.name for layer in profile(llama(), tokens(), layers=1).layers] == [
-        "layers.1.self_attn"
-    ]
+    last = profile(llama(), tokens(), layers=1)
+    assert [layer.name for layer in last.layers] == ["layers.1.self_attn"]
+    assert last.sigma(1, 0).tolist() == last.sigma("layers.1.self_attn", 0).tolist()
+    with pytest.raises(InputError, match=r"no profiled layer has this number: got 0. Known: 1"):
+        last.sigma(0, 0)
     both = profile(llama(), tokens(), layers=["layers.1.self_attn", 0])
     assert [layer.name for layer in both.layers] == ["layers.0.self_attn", "layers.1.self_attn"]
 

@@ -169,7 +169,7 @@ def _table(found: "Profile", advice: "Advice") -> Table:
     for row in advice.layers:
         of = heads[heads.layer == row.layer]
         moved = f"{of.weights_loss99.median():.1%}" if "weights_loss99" in of else "–"
-        kind = found.layers[row.layer].kind
+        kind = found.layer(row.layer).kind
         table.add_row(
             f"{row.layer}" if kind == "self" else f"{row.layer} {kind}",
             str(row.m_h),

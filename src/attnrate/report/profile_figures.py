@@ -9,7 +9,7 @@ from attnrate.experiments.plots import Curves, Figure, Matrix, Number, Series, S
 from attnrate.experiments.plots import violin_values as few
 from attnrate.report.words import with_interval
 from attnrate.spectra.measures import rank_of
-from attnrate.spectra.result import SHARES, Profile
+from attnrate.spectra.result import SHARES, LayerSpectra, Profile
 from attnrate.theory.decay import DecayFit
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def law_words(law: DecayFit) -> str:
 
 def _violins(profile: Profile) -> Figure:
     """The first head of the first layer, as in the paper, and that of the last."""
-    chosen = sorted({0, len(profile.layers) - 1})
+    chosen = [profile.layers[place] for place in sorted({0, len(profile.layers) - 1})]
     inputs = len(profile.tokens)
     return Figure(
         "violins",
@@ -54,15 +54,15 @@ def _violins(profile: Profile) -> Figure:
         "logarithmic scale; where it is wide, many inputs lie. Narrow violins say that the rank of "
         "a head belongs to the head and not to the input. The line with markers is the spectrum "
         "of all inputs together, the dashed one the law of decay that fits it, if one does."
-        + _stride_words(profile, chosen),
+        + _stride_words(chosen),
         tuple(_violin_panel(profile, layer) for layer in chosen),
     )
 
 
-def _violin_panel(profile: Profile, layer: int) -> Violins:
-    sigma = profile.sigma(layer, 0).astype(float)
-    pooled = profile.pooled(layer, 0).astype(float)
-    law = profile.decay(layer, 0)
+def _violin_panel(profile: Profile, layer: LayerSpectra) -> Violins:
+    sigma = profile.sigma(layer.number, 0).astype(float)
+    pooled = profile.pooled(layer.number, 0).astype(float)
+    law = profile.decay(layer.number, 0)
     places = _places(sigma.shape[1])
     least = ROUNDING * max(float(sigma.max()), float(pooled.max()))
     lines = [_line("all inputs together", pooled, least)]
@@ -71,7 +71,7 @@ def _violin_panel(profile: Profile, layer: int) -> Violins:
         fitted = tuple(law.predict(k).tolist())
         lines.append(Series("law of decay", tuple(k.tolist()), fitted, style="theory"))
     return Violins(
-        f"layer {layer}, head 0: {law_words(law)}",
+        f"layer {layer.number}, head 0: {law_words(law)}",
         "k",
         _SIGMA,
         "σ_k over the inputs",
@@ -87,8 +87,8 @@ def _places(size: int) -> list[int]:
     return list(range(1, size + 1, math.ceil(size / MOST_VIOLINS)))
 
 
-def _stride_words(profile: Profile, chosen: list[int]) -> str:
-    strides = {math.ceil(profile.layers[layer].m_h / MOST_VIOLINS) for layer in chosen}
+def _stride_words(chosen: list[LayerSpectra]) -> str:
+    strides = {math.ceil(layer.m_h / MOST_VIOLINS) for layer in chosen}
     if strides == {1}:
         return ""
     words = " or ".join(str(stride) for stride in sorted(strides))
@@ -99,16 +99,15 @@ def _spectra(profile: Profile) -> Figure:
     """All heads of the first, the middle and the last layer."""
     count = len(profile.layers)
     panels = []
-    for layer in sorted({0, count // 2, count - 1}):
-        heads = [
-            profile.pooled(layer, head).astype(float) for head in range(profile.layers[layer].heads)
-        ]
+    for place in sorted({0, count // 2, count - 1}):
+        layer = profile.layers[place]
+        heads = layer.pooled["logits", profile.gauge].astype(float)
         shares = np.array([one / one[0] if one[0] > 0 else np.nan * one for one in heads])
         middle = np.array([np.median(_finite(column)) for column in shares.T])
         lines = [_line("one head", one, ROUNDING, "faint") for one in shares]
         panels.append(
             Curves(
-                f"layer {layer}: {_heads(len(heads))}",
+                f"layer {layer.number}: {_heads(len(heads))}",
                 "k",
                 "σ_k / σ_1",
                 (*lines, _line("median of the heads", middle, ROUNDING)),
@@ -158,7 +157,7 @@ def _loss_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
 
 
 def _rotation(profile: Profile, frame: "pd.DataFrame") -> Figure:
-    rotary = [number for number, layer in enumerate(profile.layers) if layer.rotary]
+    rotary = [layer.number for layer in profile.layers if layer.rotary]
     shown = frame[frame.layer.isin(rotary)]
     return Figure(
         "rotation",

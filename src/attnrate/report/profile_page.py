@@ -89,7 +89,7 @@ def profile_to_plain(profile: Profile) -> dict[str, Any]:
 
 def _layer_to_plain(layer: LayerSpectra, gauge: Gauge) -> dict[str, Any]:
     """A layer's spectra in the profile's own gauge, a row a head."""
-    names = ("name", "kind", "heads", "groups", "m_h", "rotary", "scale")
+    names = ("number", "name", "kind", "heads", "groups", "m_h", "rotary", "scale")
     plain: dict[str, Any] = {name: getattr(layer, name) for name in names}
     plain["pooled"] = {
         stage: _rounded(values, 6) for (stage, own), values in layer.pooled.items() if own == gauge
@@ -153,12 +153,12 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
 def _layer_table(profile: Profile) -> Table:
     frame = profile.to_frame()
     rows: list[tuple[Cell, ...]] = []
-    for place, layer in enumerate(profile.layers):
-        heads = frame[frame.layer == place]
+    for layer in profile.layers:
+        heads = frame[frame.layer == layer.number]
         laws = Counter(heads.law).most_common()
         rows.append(
             (
-                place,
+                layer.number,
                 layer.name,
                 layer.kind,
                 layer.heads,

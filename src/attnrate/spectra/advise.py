@@ -141,10 +141,10 @@ def advise(profile: object, budget: object = None, *, tolerance: object = None) 
         require_whole("budget", asked, len(curves))
         chosen = _least_tolerance(curves, asked)
     rows = []
-    for number, (layer, (low, value, high)) in enumerate(zip(profile.layers, curves, strict=True)):
+    for layer, (low, value, high) in zip(profile.layers, curves, strict=True):
         size, least = _size(high, chosen), _size(low, chosen)
         ends = float(value[size]), float(high[size])
-        rows.append(LayerAdvice(number, layer.name, layer.m_h, size, least, *ends))
+        rows.append(LayerAdvice(layer.number, layer.name, layer.m_h, size, least, *ends))
     return Advice(
         profile.model,
         chosen,

@@ -26,11 +26,10 @@ def violins(profile: Profile, layer: object, head: object) -> "Figure":
     else:
         axes.plot(places, sigma[0, :count], "o", label="the one input")
     axes.plot(places, pooled[:count], "k--", linewidth=1, label="all inputs together")
-    number = profile.number(layer)
     axes.set(
         xlabel="k",
         ylabel="σ_k of the logits / T",
-        title=f"{profile.model}, {profile.layers[number].name}, head {head}: {len(sigma)} inputs",
+        title=f"{profile.model}, {profile.layer(layer).name}, head {head}: {len(sigma)} inputs",
     )
     axes.legend()
     return figure

@@ -57,8 +57,9 @@ def profile(
         )
     adapter, sites = adapter_for(model)
     _warn_of_unknown(model, sites)
-    sites = _chosen(sites, layers)
-    found = {site.name: _Spectra(site, model) for site in sites}
+    chosen = _chosen(sites, layers)
+    sites = list(chosen.values())
+    found = {site.name: _Spectra(number, site, model) for number, site in chosen.items()}
     sample: list[Batch] = []
     count = 0
     for batch in batches.batches(inputs):
@@ -96,8 +97,8 @@ def profile(
 class _Spectra:
     """What is gathered of one site while batches go by."""
 
-    def __init__(self, site: Site, model: nn.Module) -> None:
-        self.site, self._model = site, model
+    def __init__(self, number: int, site: Site, model: nn.Module) -> None:
+        self.number, self.site, self._model = number, site, model
         self.calls = 0
         self._sigma: dict[tuple[Stage, Gauge], list[np.ndarray]] = {}
         self._moments: dict[Stage, tuple[Gram, Gram]] = {}
@@ -145,6 +146,7 @@ class _Spectra:
         }
         query, key = self._for_cuts or self._moments["logits"]
         return LayerSpectra(
+            number=self.number,
             name=site.name,
             kind=site.kind,
             heads=site.heads,
@@ -218,9 +220,10 @@ def _warn_of_unknown(model: nn.Module, sites: list[Site]) -> None:
         )
 
 
-def _chosen(sites: list[Site], layers: object) -> list[Site]:
+def _chosen(sites: list[Site], layers: object) -> dict[int, Site]:
+    """The sites that were asked for, by their numbers."""
     if layers is None:
-        return sites
+        return dict(enumerate(sites))
     asked = [layers] if isinstance(layers, str | int) else layers
     if not isinstance(asked, Iterable):
         raise InputError("layers must be numbers or names of layers", layers)
@@ -235,7 +238,7 @@ def _chosen(sites: list[Site], layers: object) -> list[Site]:
             picked.add(require_whole("layers", layer, 0, len(sites) - 1))
     if not picked:
         raise InputError("no layer was named", layers, f"Known: {', '.join(names)}.")
-    return [sites[number] for number in sorted(picked)]
+    return {number: sites[number] for number in sorted(picked)}
 
 
 def _check_padding(batch: Batch, sites: list[Site]) -> None:

@@ -33,9 +33,11 @@ class LayerSpectra:
     `sigma` has (inputs, heads, m_h), `pooled` (heads, m_h). `query` and `key` are the second
     moments of queries and keys from which cuts are made: of all inputs but those on which cuts are
     measured. `cuts` has for each share of the energy the ranks that hold it and what a cut to them
-    does. `bias` is the position bias of the longest input, (heads, T, S).
+    does. `bias` is the position bias of the longest input, (heads, T, S). `number` counts the
+    model's attention layers from 0 in the order in which they run, also those not profiled.
     """
 
+    number: int
     name: str
     kind: str
     heads: int
@@ -56,7 +58,7 @@ class Profile:
     """The spectra of a model's attention over some inputs. `str` sums it up.
 
     `tokens` has the number of tokens of each input that are no padding (queries of the first
-    layer). Layers count from 0 in the order in which they run, heads are query heads.
+    layer). A layer is given by its number or its name, heads are query heads.
     """
 
     model: str
@@ -101,11 +103,7 @@ class Profile:
         """A row a head; the columns are told in docs/profile.md."""
         import pandas as pd
 
-        rows = [
-            self._row(number, head)
-            for number, layer in enumerate(self.layers)
-            for head in range(layer.heads)
-        ]
+        rows = [self._row(layer, head) for layer in self.layers for head in range(layer.heads)]
         return pd.DataFrame(rows)
 
     def plot(self, layer: object = 0, head: object = 0) -> "Figure":
@@ -119,8 +117,8 @@ class Profile:
 
         return summary(self)
 
-    def _row(self, number: int, head: int) -> dict[str, Any]:
-        layer = self.layers[number]
+    def _row(self, layer: LayerSpectra, head: int) -> dict[str, Any]:
+        number = layer.number
         sigma, pooled = self.sigma(number, head), self.pooled(number, head)
         plain = self.pooled(number, head, "plain")
         none = self.pooled(number, head, gauge="none")
@@ -163,8 +161,7 @@ class Profile:
     def _at(
         self, layer: object, head: object, stage: object, gauge: object
     ) -> tuple[LayerSpectra, int, tuple[Stage, Gauge]]:
-        number = self.number(layer)
-        spectra = self.layers[number]
+        spectra = self.layer(layer)
         index = require_whole("head", head, 0, spectra.heads - 1)
         require_choice("stage", stage, ("logits", "plain"))
         chosen = self.gauge if gauge is None else gauge
@@ -172,14 +169,19 @@ class Profile:
         shown = cast(Stage, stage) if spectra.rotary else "logits"
         return spectra, index, (shown, cast(Gauge, chosen))
 
-    def number(self, layer: object) -> int:
-        """The number of a layer given by its number or its name."""
+    def layer(self, layer: object) -> LayerSpectra:
+        """A layer by its number or its name."""
         if isinstance(layer, str):
-            names = [each.name for each in self.layers]
-            if layer not in names:
-                raise InputError("no layer has this name", layer, f"Known: {', '.join(names)}.")
-            return names.index(layer)
-        return require_whole("layer", layer, 0, len(self.layers) - 1)
+            known = {each.name: each for each in self.layers}
+            if layer not in known:
+                raise InputError("no layer has this name", layer, f"Known: {', '.join(known)}.")
+            return known[layer]
+        number = require_whole("layer", layer, 0)
+        for each in self.layers:
+            if each.number == number:
+                return each
+        numbers = ", ".join(str(each.number) for each in self.layers)
+        raise InputError("no profiled layer has this number", layer, f"Known: {numbers}.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,108 @@
+"""`attnrate profile` as a user meets it: what it prints, what it writes, how it refuses."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+transformers = pytest.importorskip("transformers")
+
+
+def attnrate(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "attnrate.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "HF_HUB_OFFLINE": "1"},
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("model")
+    config = transformers.BertConfig(
+        vocab_size=35, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=16,
+    )  # fmt: skip
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ids(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("inputs") / "ids.npz"
+    drawn = np.random.default_rng(0).integers(0, 35, (6, 12))
+    np.savez(path, input_ids=drawn, attention_mask=np.ones_like(drawn))
+    return path
+
+
+@pytest.mark.slow
+def test_it_prints_a_table_a_summary_and_advice_and_writes_a_page(
+    model: Path, ids: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "page"
+    done = attnrate("profile", model, "--inputs", ids, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "4 heads of size 12; 6 inputs of 12 tokens" in done.stdout
+    assert "of any head's attention" in done.stdout
+    assert {"index.html", "profile.json", "heads.csv"} <= {path.name for path in out.iterdir()}
+    again = attnrate("profile", model, "--inputs", ids, "--out", out, "--layers", "1", "--json")
+    answer = json.loads(again.stdout)
+    assert [row["layer"] for row in answer["heads"]] == [1, 1]
+    assert {row["name"] for row in answer["heads"]} == {"encoder.layer.1.attention.self"}
+    assert answer["page"] == str(out / "index.html")
+
+
+@pytest.mark.slow
+def test_weights_only_needs_no_inputs(model: Path) -> None:
+    answer = json.loads(attnrate("profile", model, "--weights-only", "--json").stdout)
+    assert len(answer["heads"]) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "needs inputs of one kind: got 'none'"),
+        (("--text", "a.txt", "--images", "b"), "needs inputs of one kind: got ['--text'"),
+        (("--inputs", "nowhere.npz"), "nowhere.npz"),
+        (("--inputs", "IDS", "--layers", "7"), "layers must be a whole number"),
+        (("--inputs", "IDS", "--layers", "head"), "no layer has this name: got 'head'"),
+        (("--inputs", "IDS", "--gauge", "hard"), "gauge is not known: got 'hard'"),
+        (("--inputs", "IDS", "--tolerance", "2"), "tolerance must be a share between 0 and 1"),
+        (("--inputs", "IDS", "--budget", "0"), "budget must be a whole number"),
+        (("--inputs", "IDS", "--budget", "9", "--tolerance", "0.1"), "only one of budget"),
+        (("--text", "IDS"), "tokenizer"),
+        (("--weights-only", "--inputs", "IDS"), "--weights-only takes no inputs"),
+    ],
+)
+def test_wrong_requests_are_refused_in_words(
+    model: Path, ids: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = attnrate("profile", model, *(ids if word == "IDS" else word for word in words))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(model: Path, ids: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    done = attnrate("profile", model, "--inputs", ids, "--out", tmp_path)
+    assert done.returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_what_is_no_model_is_said(tmp_path: Path) -> None:
+    done = attnrate("profile", tmp_path, "--text", "a.txt")
+    assert done.returncode == 2
+    assert "config.json" in done.stderr
