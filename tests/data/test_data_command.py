@@ -1,10 +1,13 @@
 """attnrate data: prints where things are, and says what is wrong."""
 
+import gzip
+import hashlib
 import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -14,9 +17,10 @@ def attnrate(tmp_path):
     alone = {"ATTNRATE_CACHE": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
     environment = {**os.environ, **alone, "PIP_FIND_LINKS": str(tmp_path), "NO_COLOR": "1"}
 
-    def run(*words):
+    def run(*words, **more):
         command = [sys.executable, "-m", "attnrate.cli", "data", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        env = environment | more
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
 
     return run
 
@@ -43,6 +47,53 @@ def test_the_text_is_printed(attnrate, tmp_path):
     folder.mkdir(parents=True)
     assert attnrate("text", "--megabytes", "3").stdout == f"{folder / 'text.txt'}\n"
     assert "licence" in json.loads(attnrate("text", "--megabytes", "3", "--json").stdout)
+
+
+@pytest.mark.slow
+def test_cifar10_is_told_by_class(attnrate, tmp_path):
+    folder = tmp_path / "cifar10"
+    folder.mkdir()
+    for split, count in (("train", 50_000), ("test", 10_000)):
+        # a file with holes: no time is spent on its zeros
+        images = folder / f"{split}_images.npy"
+        np.lib.format.open_memmap(images, "w+", np.uint8, (count, 32, 32, 3))
+        np.save(folder / f"{split}_labels.npy", np.arange(count) % 10)
+    told = json.loads(attnrate("cifar10", "--json").stdout)
+    assert told["images"] == {"train": 50_000, "test": 10_000}
+    assert told["class_counts"]["test"]["ship"] == 1000
+    assert told["channel_means"] == [0, 0, 0]
+    shown = attnrate("cifar10").stdout
+    assert "truck" in shown
+    assert shown.endswith(f"{folder}\n")
+
+
+def test_translation_is_told_by_split_with_samples(attnrate, tmp_path):
+    folder = tmp_path / "translation" / "pairs-1"
+    folder.mkdir(parents=True)
+    text = "".join(f"This is line {k}\tDies ist Zeile {k}\n" for k in range(10)).encode()
+    for split in ("train", "validation", "test"):
+        (folder / f"{split}.tsv.gz").write_bytes(gzip.compress(text))
+    package = {"name": "pidgin-data", "version": "1", "sha256": "0", "messages": 12, "pairs": 10}
+    sha256 = dict.fromkeys(("train", "validation", "test"), hashlib.sha256(text).hexdigest())
+    manifest = {"rules": 1, "sha256": sha256, "packages": [package], "left_out": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    told = json.loads(attnrate("translation", "--json").stdout)
+    assert told["counts"] == dict.fromkeys(("train", "validation", "test"), 10)
+    assert told["messages"] == 12
+    assert told["samples"][1] == ["This is line 2", "Dies ist Zeile 2"]
+    assert not told["documented_test_set"]
+    shown = attnrate("translation")
+    assert "pidgin-data" in shown.stdout
+    assert "Dies ist Zeile 8" in shown.stdout
+    assert "differs from the documented one" in shown.stderr
+
+
+@pytest.mark.parametrize(("name", "said"), [("cifar10", "Node.js"), ("translation", "apt-get")])
+def test_without_a_client_the_way_out_is_told(attnrate, name, said):
+    done = attnrate(name, PATH="")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

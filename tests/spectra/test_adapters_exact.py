@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.capture import Call, Site
-from attnrate.spectra.estimate import Gram, spectrum
+from attnrate.spectra.estimate import Gram, spectra
 
 Tensor = torch.Tensor
 
@@ -304,8 +304,8 @@ def check(
     pairs = [*zip(queries, keys, strict=True), (torch.cat(queries, 1), torch.cat(keys, 1))]
     query, key = Gram.of(made[0], kept[0]), Gram.of(made[1], kept[1])
     for gauge in (False, True):
-        each = spectrum(query, key, scale, gauge)
-        pooled = spectrum(query.pooled(), key.pooled(), scale, gauge)
+        each = spectra(query, key, scale)[0 if gauge else 1]
+        pooled = spectra(query.pooled(), key.pooled(), scale)[0 if gauge else 1]
         for sigma, (q, k) in zip([*each, pooled], pairs, strict=True):
             truth = full(sides.scale * q @ k.mT, gauge, sigma.shape[-1])
             assert truth[..., 0].min() > 0.01  # no head of these models is idle

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnrate.spectra.estimate import Gram, spectrum
+from attnrate.spectra.estimate import Gram, spectra
 
 
 def dense(query: torch.Tensor, key: torch.Tensor, scale: float, gauge: bool) -> torch.Tensor:
@@ -16,6 +16,10 @@ def dense(query: torch.Tensor, key: torch.Tensor, scale: float, gauge: bool) -> 
     found = torch.linalg.svdvals(logits / (len(query) * len(key)) ** 0.5)
     size = query.shape[-1]
     return torch.nn.functional.pad(found, (0, max(0, size - len(found))))[:size]
+
+
+def spectrum(query: Gram, key: Gram, scale: float, gauge: bool) -> torch.Tensor:
+    return spectra(query, key, scale)[0 if gauge else 1]
 
 
 def draw(seed: int, *shape: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ from torch import nn
 
 import attnrate as ar
 from attnrate.errors import AccuracyWarning, InputError
-from attnrate.spectra.profile import profile
+from attnrate.spectra.profile import _held_out, profile
 
 transformers = pytest.importorskip("transformers")
 
@@ -81,9 +81,27 @@ def test_batches_make_no_difference():
 
 def test_cuts_are_made_from_inputs_on_which_they_are_not_measured():
     found = profile(llama(), tokens(6), cut_inputs=2)
-    # of six inputs the second and the fourth are measured, four make the cuts
+    # of six inputs the first two are measured, four make the cuts
     assert found.layers[0].query.count.tolist() == [4 * 12] * 4
     assert found.layers[0].cuts[0.99][1].weights.shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "taken"),
+    [
+        ([6], 2, [2]),
+        ([6], 8, [3]),
+        ([1], 8, [0]),
+        ([4, 4, 4], 8, [4, 4, 0]),
+        ([4, 4], 8, [4, 0]),
+        ([4, 4], 3, [3, 0]),
+        ([1, 1, 1], 8, [1, 1, 0]),
+        ([4, 2], 0, [0, 0]),
+    ],
+)
+def test_some_inputs_are_always_left_to_make_cuts_from(sizes, wanted, taken):
+    given = [torch.zeros(size, 2) for size in sizes]
+    assert [len(held) for _, held in _held_out(given, wanted)] == taken
 
 
 def test_the_model_is_left_as_it_was():

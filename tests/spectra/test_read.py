@@ -93,18 +93,42 @@ def test_padding_is_hidden_from_the_model(bert, text):
     torch.testing.assert_close(padded, alone)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3])
-def test_a_limit_reads_the_first_pieces(bert, tmp_path, limit):
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+def test_a_limit_spreads_the_pieces_over_the_file(bert, tmp_path, limit):
     path = tmp_path / "long.txt"
-    path.write_text(" ".join(WORDS * 50))
-    found = read_text(bert, path, length=10, limit=limit)
-    assert words_of(found) == (WORDS * 2)[: 8 * limit]
+    said = WORDS * 200
+    path.write_text(" ".join(said))
+    found = list(read_text(bert, path, length=10, batch=1, limit=limit))
+    assert len(found) == limit
+    starts = []
+    for piece in found:
+        words = words_of([piece])
+        assert len(words) == 8
+        first = WORDS.index(words[0])
+        assert words == (WORDS * 2)[first : first + 8]  # a stretch of the text as it stands
+        starts.append(words)
+    assert starts[0] == WORDS[:8]
+
+
+def test_pieces_of_a_short_file_are_spread_too(bert, tmp_path):
+    path = tmp_path / "short.txt"
+    path.write_text(" ".join(WORDS))
+    assert words_of(read_text(bert, path, length=10, limit=2)) == WORDS[:8] + WORDS[16:24]
 
 
 def test_a_limit_is_reached_even_if_words_are_far_apart(bert, tmp_path):
     path = tmp_path / "sparse.txt"
     path.write_text((" " * 500).join(WORDS))
-    assert words_of(read_text(bert, path, length=5, limit=4)) == WORDS[:12]
+    found = words_of(read_text(bert, path, length=5, limit=4))
+    assert len(found) == 12
+    assert found[:3] == WORDS[:3]
+
+
+def test_characters_of_several_bytes_may_lie_across_a_start(bert, tmp_path):
+    path = tmp_path / "wide.txt"
+    path.write_text("w1 äöü€🙂 w2 " * 500, encoding="utf-8")
+    for limit in range(1, 12):
+        assert read_text(bert, path, length=10, limit=limit).inputs == limit
 
 
 @pytest.mark.parametrize(

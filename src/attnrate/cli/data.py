@@ -1,4 +1,4 @@
-"""The commands data weights and data text: real models and text, fetched and cached."""
+"""The commands of attnrate data: real models, text, images and sentence pairs, cached."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from rich.table import Table
 from attnrate.cli.output import JsonOption, app, print_json
 
 data = typer.Typer(
-    help="Fetch real models and text by name; verified, cached, never fetched twice.",
+    help="Fetch real models and data by name; verified, cached, never fetched twice.",
     no_args_is_help=True,
 )
 app.add_typer(data, name="data")
@@ -77,3 +77,71 @@ def text_command(
         print_json({"file": str(file), "source": SOURCE, "licence": LICENCE})
     else:
         typer.echo(str(file))
+
+
+@data.command("cifar10", epilog="Example: attnrate data cifar10")
+def cifar10_command(as_json: JsonOption = False) -> None:
+    """Print what there is of CIFAR-10, after fetching it if need be (139 MB)."""
+    from attnrate.data.cifar10 import LICENCE, SOURCE, cifar10
+
+    found = cifar10()
+    counts = {split: found.class_counts(split) for split in ("train", "test")}
+    means = [round(mean, 2) for mean in found.channel_means]
+    if as_json:
+        print_json(
+            {
+                "folder": str(found.folder),
+                "source": SOURCE,
+                "licence": LICENCE,
+                "images": {split: sum(count.values()) for split, count in counts.items()},
+                "class_counts": counts,
+                "channel_means": means,
+            }
+        )
+        return
+    table = Table("class", "train", "test")
+    for name, count in counts["train"].items():
+        table.add_row(name, f"{count:,}", f"{counts['test'][name]:,}")
+    Console().print(table)
+    red, green, blue = means
+    typer.echo(f"32 x 32 pixels; means of red, green, blue: {red}, {green}, {blue}")
+    typer.echo(str(found.folder))
+
+
+@data.command("translation", epilog="Example: attnrate data translation")
+def translation_command(as_json: JsonOption = False) -> None:
+    """Print what there is of the English-German pairs, after fetching them if need be (480 MB)."""
+    from attnrate.data.translation import LICENCE, SOURCE, SPLITS, translation
+
+    found = translation()
+    packages = found.manifest["packages"]
+    # spread over the test set, the same ones every time
+    samples = found.test[:: max(1, len(found.test) // 5)][:5]
+    if as_json:
+        print_json(
+            {
+                "folder": str(found.folder),
+                "source": SOURCE,
+                "licence": LICENCE,
+                "counts": found.counts,
+                "messages": sum(package["messages"] for package in packages),
+                "sha256": found.manifest["sha256"],
+                "documented_test_set": found.documented,
+                "packages": packages,
+                "left_out": found.manifest["left_out"],
+                "samples": samples,
+            }
+        )
+        return
+    here = {package["name"] for package in packages}
+    table = Table("split", "pairs", "packages")
+    for split, count in found.counts.items():
+        names = [name for name in SPLITS[split] if name in here]
+        told = ", ".join(names) if len(names) < 10 else f"{len(names)} packages"
+        table.add_row(split, f"{count:,}", told)
+    Console().print(table)
+    for english, german in samples:
+        typer.echo(f"{english}\n    {german}")
+    if not found.documented:
+        typer.echo("The test set differs from the documented one, which is of Debian 12.", err=True)
+    typer.echo(str(found.folder))

@@ -93,7 +93,7 @@ def fetch(package: Package) -> Path:
         if _sound(place, package):
             return place
         place.unlink()
-        _say(f"{package.file} in the cache was corrupt and has been deleted")
+        say(f"{package.file} in the cache was corrupt and has been deleted")
     for last in (False, True):
         with work_folder(package.size) as work:
             _run(package, work)
@@ -104,7 +104,7 @@ def fetch(package: Package) -> Path:
                 return place
             length = found.stat().st_size if found.is_file() else 0
         if not last:
-            _say(
+            say(
                 f"{package.file} came with {length} bytes and is not what was published "
                 f"({package.size} bytes); deleted, fetching it again"
             )
@@ -267,5 +267,6 @@ def _no_client(package: Package) -> FetchError:
     )
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """A message on the way, on stderr."""
     sys.stderr.write(f"attnrate: {message}\n")

@@ -1,7 +1,10 @@
 """Taking files out of archives: only those that are wanted, and only to below a folder."""
 
+import io
 import lzma
+import os
 import shutil
+import subprocess
 import tarfile
 import zipfile
 import zlib
@@ -13,14 +16,16 @@ from typing import IO, cast
 
 from attnrate.data.registry import FetchError
 
+_AR = b"!<arch>\n"
+
 
 def unpack(
     archive: Path, into: Path, below: str = "", wanted: tuple[str, ...] = ("*",)
 ) -> list[Path]:
     """Write the archive's files below its folder `below`, under their names from there.
 
-    `wanted` are patterns of those names. Zip files and wheels, and tar files of any compression.
-    Links are left out, and a name that would lead out of `into` is an error.
+    `wanted` are patterns of those names. Zip files and wheels, tar files of any compression, and
+    Debian packages. Links are left out, and a name that would lead out of `into` is an error.
     """
     made = []
     try:
@@ -65,7 +70,35 @@ def _files(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
                 if not member.is_dir() and member.external_attr >> 28 in (0, 0o10):
                     yield member.filename, partial(packed.open, member)
         return
-    with tarfile.open(archive) as tape:
+    with _tape(archive) as tape:
         for entry in tape:
             if entry.isfile():
                 yield entry.name, cast(Callable[[], IO[bytes]], partial(tape.extractfile, entry))
+
+
+def _tape(archive: Path) -> tarfile.TarFile:
+    with archive.open("rb") as file:
+        if file.read(len(_AR)) != _AR:
+            return tarfile.open(archive)
+        # a Debian package: an ar archive whose member data.tar.* has the files
+        while len(header := file.read(60)) == 60:
+            name, size = header[:16].decode("ascii", "replace").strip(" /"), header[48:58]
+            if not size.strip().isdigit() or header[58:] != b"`\n":
+                raise tarfile.ReadError("a member of the package has no size")
+            if name.startswith("data.tar"):
+                return tarfile.open(fileobj=io.BytesIO(_unzstd(name, file.read(int(size)))))
+            file.seek(int(size) + int(size) % 2, os.SEEK_CUR)
+    raise tarfile.ReadError("the package has no member data.tar")
+
+
+def _unzstd(name: str, data: bytes) -> bytes:
+    """What tarfile can open: Ubuntu's packages are in zstd, which Python has from 3.14 on."""
+    if not name.endswith(".zst"):
+        return data
+    program = shutil.which("zstd")
+    if program is None:
+        raise FetchError("zstd is needed to open a package", name, "Install it (apt-get install).")
+    done = subprocess.run([program, "-dc"], input=data, capture_output=True, check=False)
+    if done.returncode:
+        raise tarfile.ReadError("zstd could not read it")
+    return done.stdout

@@ -1,11 +1,12 @@
 """Singular values of logit matrices from their factors; the matrices are never formed.
 
-L = scale · Q Kᵀ with Q (T, m_h) and K (S, m_h) has the singular values of A_Qᵀ A_K, where
-A_Q A_Qᵀ = QᵀQ and A_K A_Kᵀ = KᵀK are of size m_h: O((T + S) m_h²) operations and O(m_h²) numbers to
-keep. Divided by √(T S) they estimate those of the coupling ρ̂ under the law of the tokens.
+L = scale · Q Kᵀ with Q (T, m_h) and K (S, m_h) has as squared singular values the eigenvalues of
+scale² · Aᵀ KᵀK A, where A Aᵀ = QᵀQ: matrices of size m_h, O((T + S) m_h²) operations and O(m_h²)
+numbers to keep. Divided by √(T S) they estimate those of the coupling ρ̂ under the law of tokens.
 
-The gauge: softmax over s does not see what does not depend on s, so L may be replaced by the least
-of all L + c 1ᵀ, which is L with its rows' means taken out: K - k̄ instead of K.
+The gauge: softmax over s does not see what does not depend on s, so L may be replaced by the
+least of all L + c 1ᵀ, which is L with its rows' means taken out: K - k̄ instead of K, and KᵀK less
+S k̄k̄ᵀ.
 
 Gram matrices are summed in float64 about the mean (nothing cancels), so that values down to about
 1e-8 ‖Q‖‖K‖ are right; the rounding of a float32 model is larger than that.
@@ -32,19 +33,22 @@ class Gram:
         cls, x: Float[Tensor, "batch heads T m"], kept: Bool[Tensor, "batch T"] | None = None
     ) -> "Gram":
         """Those of every input's and head's rows, without the rows that are not kept."""
-        x = x.double()
-        if kept is None:
-            count = x.new_full(x.shape[:2], x.shape[2])
-            mean = x.mean(-2)
-            centred = x - mean[..., None, :]
+        # A copy of our own, laid out by heads, which is then changed in place: the passes over
+        # memory cost as much as the products.
+        own = x.detach().to(torch.float64, memory_format=torch.contiguous_format, copy=True)
+        if kept is None or bool(kept.all()):
+            count = own.new_full(own.shape[:2], own.shape[2])
+            mean = own.mean(-2)
+            own -= mean[..., None, :]
         else:
-            rows = kept[:, None, :, None].to(x)
-            count = rows.sum((-2, -1)).expand(x.shape[:2])
-            # where() and not a product: what a model leaves in padding may be inf or nan
-            x = torch.where(rows > 0, x, 0.0)
-            mean = x.sum(-2) / count.clamp(min=1)[..., None]
-            centred = (x - mean[..., None, :]) * rows
-        return cls(centred.mT @ centred, mean, count)
+            padding = ~kept[:, None, :, None]
+            count = kept.sum(-1, keepdim=True).to(own).expand(own.shape[:2])
+            # filled and not multiplied: what a model leaves in padding may be inf or nan
+            own.masked_fill_(padding, 0.0)
+            mean = own.sum(-2) / count.clamp(min=1)[..., None]
+            own -= mean[..., None, :]
+            own.masked_fill_(padding, 0.0)
+        return cls(own.mT @ own, mean, count)
 
     @property
     def about_zero(self) -> Float[Tensor, "*many m m"]:
@@ -69,18 +73,33 @@ class Gram:
         return Gram(*(torch.stack(pair) for pair in both)).pooled()
 
 
-def spectrum(query: Gram, key: Gram, scale: float, gauge: bool) -> Float[Tensor, "*many heads m"]:
-    """σ_k of scale · QKᵀ / √(T S), largest first; with `gauge`, of its rows without their means.
+def spectra(
+    query: Gram, key: Gram, scale: float
+) -> tuple[Float[Tensor, "*many heads m"], Float[Tensor, "*many heads m"]]:
+    """σ_k of scale · QKᵀ / √(T S), largest first: with its rows' means taken out, and with them.
 
     The last of the leading axes counts heads; several query heads may share a key head.
     """
-    left = _root(query.about_zero)
-    right = _root(key.spread if gauge else key.about_zero)
+    root = _root(query.about_zero)
     shared = query.count.shape[-1] // key.count.shape[-1]
-    right = right.repeat_interleave(shared, -3)
-    tokens = (query.count * key.count.repeat_interleave(shared, -1)).sqrt().clamp(min=1)
-    sigma: Tensor = torch.linalg.svdvals(left.mT @ right)
-    return abs(scale) * sigma / tokens[..., None]
+    spread, mean = (
+        x.repeat_interleave(shared, query.count.dim() - 1) for x in (key.spread, key.mean)
+    )
+    count = key.count.repeat_interleave(shared, -1)
+    centred = root.mT @ spread @ root
+    means = _outer((root.mT @ mean[..., None])[..., 0])
+    size = abs(scale) / (query.count * count).sqrt().clamp(min=1)
+    gauged, whole = (
+        size[..., None] * _roots(squares)
+        for squares in (centred, centred + count[..., None, None] * means)
+    )
+    return gauged, whole
+
+
+def _roots(squares: Float[Tensor, "*many m m"]) -> Float[Tensor, "*many m"]:
+    """The roots of the eigenvalues, largest first; those that rounding has made negative are 0."""
+    value: Tensor = torch.linalg.eigvalsh(squares)
+    return value.clamp(min=0).sqrt().flip(-1)
 
 
 def _outer(x: Float[Tensor, "*many m"]) -> Float[Tensor, "*many m m"]:

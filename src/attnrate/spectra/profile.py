@@ -7,7 +7,7 @@ have no part in the cuts themselves, so that what is measured holds for inputs t
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -22,7 +22,7 @@ from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.capture import Adapter, Call, Site
 from attnrate.spectra.cut import kept_tokens, losses, projection
-from attnrate.spectra.estimate import Gram, spectrum
+from attnrate.spectra.estimate import Gram, spectra
 from attnrate.spectra.measures import rank_of
 from attnrate.spectra.result import GAUGES, SHARES, Gauge, LayerSpectra, Profile, Stage
 
@@ -43,9 +43,9 @@ def profile(
 
     `inputs` is a batch (a dictionary of tensors by the names of the model's arguments, or a tensor)
     or an iterable of batches, which is read once. `layers` are numbers or names of attention
-    layers, all by default. What it costs to cut heads is measured on `cut_inputs` inputs, every
-    second one from the first batches on, with cuts made from the others; 0 leaves that out. `gauge`
-    is "softmax" or "none"; both are computed, this one is shown.
+    layers, all by default. What it costs to cut heads is measured on the first `cut_inputs` inputs,
+    with cuts made from the others; 0 leaves that out. `gauge` is "softmax" or "none"; both are
+    computed, this one is shown.
     """
     require_choice("gauge", gauge, GAUGES)
     sample_size = require_whole("cut_inputs", cut_inputs, 0)
@@ -61,13 +61,8 @@ def profile(
     sites = list(chosen.values())
     found = {site.name: _Spectra(number, site, model) for number, site in chosen.items()}
     sample: list[Batch] = []
-    count = 0
-    for batch in batches.batches(inputs):
+    for batch, held in _held_out(batches.batches(inputs), sample_size):
         _check_padding(batch, sites)
-        # Every second input, so that some remain to make the cuts from, however few there are.
-        missing = sample_size - sum(map(batches.size, sample))
-        held = list(range((count + 1) % 2, batches.size(batch), 2))[:missing]
-        count += batches.size(batch)
 
         def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
             found[site.name].add(call, batch, held)
@@ -94,6 +89,31 @@ def profile(
     )
 
 
+def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[tuple[Batch, list[int]]]:
+    """Every batch with the inputs in it on which cuts are measured and from which none is made.
+
+    They are the first ones, in a row: pieces of one text that lie side by side are alike, so taking
+    every second one would measure on what the cuts nearly know. Some are always left to make cuts
+    from, of a single batch half, but for a single input.
+    """
+    rest = iter(given)
+    batch = next(rest)
+    held = 0
+    others = False
+    while True:
+        following = next(rest, None)
+        size = batches.size(batch)
+        last_chance = following is None and not others
+        free = (0 if held else size // 2) if last_chance else size
+        taken = min(wanted - held, free)
+        held += taken
+        others = others or taken < size
+        yield batch, list(range(taken))
+        if following is None:
+            return
+        batch = following
+
+
 class _Spectra:
     """What is gathered of one site while batches go by."""
 
@@ -118,8 +138,7 @@ class _Spectra:
         for stage, (query, key) in pairs.items():
             q, k = Gram.of(query, kept[0]), Gram.of(key, kept[1])
             _check_finite(self.site, self._model, q, k)
-            for gauge in GAUGES:
-                sigma = spectrum(q, k, call.scale, gauge == "softmax")
+            for gauge, sigma in zip(GAUGES, spectra(q, k, call.scale), strict=True):
                 self._sigma.setdefault((stage, gauge), []).append(sigma.float().cpu().numpy())
             self._moments[stage] = _sum(self._moments.get(stage), q, k)
             if stage == "logits":
@@ -140,9 +159,9 @@ class _Spectra:
         """The layer's spectra, without cuts yet."""
         site = self.site
         pooled = {
-            (stage, gauge): spectrum(*moments, self._scale, gauge == "softmax").cpu().numpy()
+            (stage, gauge): sigma.cpu().numpy()
             for stage, moments in self._moments.items()
-            for gauge in GAUGES
+            for gauge, sigma in zip(GAUGES, spectra(*moments, self._scale), strict=True)
         }
         query, key = self._for_cuts or self._moments["logits"]
         return LayerSpectra(

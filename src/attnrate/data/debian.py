@@ -1,0 +1,51 @@
+"""Debian packages by name, whatever version the user's release has."""
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from attnrate.data.registry import Package, cache_folder
+
+
+def available(names: tuple[str, ...]) -> dict[str, Package]:
+    """Those of the packages that can be had here, each with the version that would come.
+
+    A .deb file that lies in the cache's downloads is taken as it is. Else size and checksum are
+    those of the package lists, whose signature apt has verified.
+    """
+    found = _listed(names)
+    for name in names:
+        here = sorted((cache_folder() / "downloads").glob(f"{name}_*.deb"))
+        if here and (name not in found or here[-1].name != found[name].file):
+            found[name] = _by_hand(name, here[-1])
+    return found
+
+
+def _listed(names: tuple[str, ...]) -> dict[str, Package]:
+    program = shutil.which("apt-cache")
+    if program is None:
+        return {}
+    command = [program, "show", "--no-all-versions", *names]
+    # an unknown name changes the exit code, and the others are printed all the same
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found: dict[str, Package] = {}
+    for stanza in done.stdout.split("\n\n"):
+        fields = dict(
+            line.split(": ", 1) for line in stanza.splitlines() if ": " in line and line[0] != " "
+        )
+        if not {"Package", "Version", "Architecture", "Size", "SHA256"} <= fields.keys():
+            continue
+        name, version = fields["Package"], fields["Version"]
+        # as apt-get names its files
+        file = f"{name}_{version.replace(':', '%3a')}_{fields['Architecture']}.deb"
+        found.setdefault(
+            name, Package("apt", name, version, file, int(fields["Size"]), fields["SHA256"])
+        )
+    return found
+
+
+def _by_hand(name: str, path: Path) -> Package:
+    data = path.read_bytes()
+    version = path.stem.split("_")[1].replace("%3a", ":")
+    return Package("apt", name, version, path.name, len(data), hashlib.sha256(data).hexdigest())

@@ -1,0 +1,207 @@
+"""English-German sentence pairs: what programs say to people, split by project."""
+
+import gzip
+import hashlib
+import json
+import shutil
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attnrate.data.catalogues import Pairs, messages
+from attnrate.data.clean import clean, key
+from attnrate.data.debian import available
+from attnrate.data.registry import FetchError, Package, cache_folder, say, settle, work_folder
+from attnrate.data.translation_packages import TEST, TRAIN, VALIDATION
+
+SOURCE = "messages of free programs and their German translations, from Debian's packages"
+LICENCE = "the licence of each program, mostly GPL; see the packages"
+SPLITS = {"test": TEST, "validation": VALIDATION, "train": TRAIN}
+# of Debian 12; scores on another test set do not compare with the documented ones
+DOCUMENTED_TEST = "e7cb9d43e9cd3fa589899898ac6216fee4774ed04e7f1bd7f0230beeeced3bc3"
+FEWEST_PAIRS = {"test": 500, "validation": 500, "train": 40_000}
+
+# what the data are made by: a change of the rules or packages gets another number
+_RULES = 1
+_SIZE = 40_000_000
+_PATIENCE = 3
+
+
+@dataclass(frozen=True)
+class Translation:
+    """(English, German) pairs; no English or German sentence is in two splits.
+
+    `manifest` tells the packages with version and checksum, what was left out and why, how many
+    messages there were and how many pairs came of them, and the sha256 of each split.
+    """
+
+    train: tuple[tuple[str, str], ...]
+    validation: tuple[tuple[str, str], ...]
+    test: tuple[tuple[str, str], ...]
+    manifest: dict[str, Any]
+    folder: Path
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many pairs each split has."""
+        return {name: len(getattr(self, name)) for name in ("train", "validation", "test")}
+
+    @property
+    def documented(self) -> bool:
+        """Whether the test set is the documented one, of Debian 12."""
+        return bool(self.manifest["sha256"]["test"] == DOCUMENTED_TEST)
+
+
+def translation() -> Translation:
+    """All pairs; fetched, cleaned and split when they are not in the cache yet."""
+    place = cache_folder() / "translation" / f"pairs-{_RULES}"
+    if place.is_dir():
+        try:
+            return _opened(place)
+        except (OSError, EOFError, ValueError, KeyError, zlib.error):
+            shutil.rmtree(place, ignore_errors=True)
+            say("the translation pairs in the cache were corrupt and are made again")
+    raw, left_out = _collect()
+    splits, counts = split_by_package(raw)
+    for name, fewest in FEWEST_PAIRS.items():
+        if len(splits[name]) < fewest:
+            raise FetchError(
+                f"{name} needs {fewest} translation pairs, and too few packages could be had",
+                f"{len(splits[name])} pairs",
+                "Use Debian 12 with its package lists up to date (apt-get update), or put .deb "
+                f"files of it into {cache_folder() / 'downloads'}.",
+            )
+    with work_folder(_SIZE) as work:
+        made = work / "pairs"
+        made.mkdir()
+        sha256 = {}
+        for name, pairs in splits.items():
+            text = "".join(f"{english}\t{german}\n" for english, german in pairs).encode()
+            sha256[name] = hashlib.sha256(text).hexdigest()
+            (made / f"{name}.tsv.gz").write_bytes(gzip.compress(text, mtime=0))
+        packages = [
+            {"name": p.name, "version": p.version, "sha256": p.sha256, **counts[p.name]}
+            for p in raw
+        ]
+        manifest = {"rules": _RULES, "sha256": sha256, "packages": packages, "left_out": left_out}
+        (made / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+        settle(made, place)
+    return _opened(place)
+
+
+def split_by_package(
+    raw: dict[Package, Pairs],
+) -> tuple[dict[str, Pairs], dict[str, dict[str, int]]]:
+    """Clean pairs of each split, and how many messages and pairs each package had.
+
+    Test is filled first, then validation: a sentence that comes again later, on either side, is
+    left out there. Within training only the English side counts, since two sentences of one meaning
+    are worth learning from.
+    """
+    by_name = {package.name: pairs for package, pairs in raw.items()}
+    splits: dict[str, Pairs] = {}
+    counts = {}
+    english_seen: set[str] = set()
+    german_held_out: set[str] = set()
+    for split, names in SPLITS.items():
+        kept: Pairs = []
+        for name in sorted(set(names) & by_name.keys()):
+            before = len(kept)
+            for pair in filter(None, (clean(*message) for message in by_name[name])):
+                english, german = key(pair[0]), key(pair[1])
+                if english not in english_seen and german not in german_held_out:
+                    english_seen.add(english)
+                    kept.append(pair)
+            counts[name] = {"messages": len(by_name[name]), "pairs": len(kept) - before}
+        german_held_out |= {key(german) for _, german in kept}
+        splits[split] = kept
+    return splits, counts
+
+
+def _collect() -> tuple[dict[Package, Pairs], dict[str, str]]:
+    """The messages of all packages that can be had, and why the others cannot."""
+    if find_spec("polib") is None:
+        raise FetchError(
+            "polib is needed to read catalogues and is not here",
+            "translation pairs",
+            "Install it: pip install 'attnrate[data]'.",
+        )
+    names = tuple(name for split in SPLITS.values() for name in split)
+    found = available(names)
+    if not found:
+        raise FetchError(
+            "apt is needed to fetch translation pairs and is not here, or has no package lists",
+            f"{names[0]} and {len(names) - 1} more packages",
+            "Use a Debian or Ubuntu system with its package lists up to date (apt-get update). Or "
+            f"get the .deb files on another machine and put them into "
+            f"{cache_folder() / 'downloads'}.",
+        )
+    left_out = {name: "this release has no such package" for name in names if name not in found}
+    raw: dict[Package, Pairs] = {}
+    failures = 0
+    with _bar(len(found)) as step:
+        for package in found.values():
+            step(package.name)
+            try:
+                raw[package] = messages(package)
+                failures = 0
+            except FetchError as problem:
+                failures += 1
+                # held-out packages make the test set; and after a few in a row it is no accident
+                if package.name not in SPLITS["train"] or failures == _PATIENCE:
+                    raise
+                left_out[package.name] = problem.what
+    for name, reason in left_out.items():
+        say(f"{name} is left out ({reason})")
+    return raw, left_out
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[str], None]]:
+    """On a terminal, a line that tells which package it is; a download draws its bar below it."""
+    if not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.control import Control
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.segment import ControlType
+
+    console = Console(stderr=True)
+    columns = (TextColumn("packages"), BarColumn(), MofNCompleteColumn())
+    # printed and not started: two live displays at once are an error before rich 14.1
+    bar = Progress(*columns, TextColumn("{task.description}"), console=console)
+    task = bar.add_task("", total=total, completed=-1)
+    above = Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
+
+    def step(name: str) -> None:
+        if bar.tasks[0].completed >= 0:
+            console.control(above)
+        bar.update(task, advance=1, description=name)
+        console.print(bar.get_renderable())
+
+    yield step
+    console.control(above)
+
+
+def _opened(folder: Path) -> Translation:
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    splits = {}
+    for name in SPLITS:
+        text = gzip.decompress((folder / f"{name}.tsv.gz").read_bytes())
+        if hashlib.sha256(text).hexdigest() != manifest["sha256"][name]:
+            raise ValueError(f"{name} has another checksum")
+        splits[name] = tuple(_pairs(text.decode().splitlines()))
+    return Translation(**splits, manifest=manifest, folder=folder)
+
+
+def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        english, german = line.split("\t")
+        yield english, german
+

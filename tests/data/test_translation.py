@@ -1,0 +1,130 @@
+"""Sentence pairs: split by package, nothing in two splits, made once, the same every time."""
+
+import gzip
+import hashlib
+
+import pytest
+
+from attnrate.data import translation as here
+from attnrate.data.catalogues import messages
+from attnrate.data.registry import FetchError
+from attnrate.data.translation import SPLITS, translation
+
+THINGS = ("file", "Datei"), ("image", "Grafik"), ("song", "Ablage"), ("page", "Seite")
+A = [(f"Could not open the {e}", f"Diese {d} konnte nicht geöffnet werden") for e, d in THINGS]
+B = [(f"Please close the {e} first", f"Bitte die {d} zuerst schließen") for e, d in THINGS]
+C = [(f"The {e} has been deleted", f"Diese {d} wurde gelöscht") for e, d in THINGS]
+LABEL = ("File", "Datei")
+SHARED = ("There is no more memory", "Es ist kein Speicher mehr frei")
+
+
+@pytest.fixture
+def market(shop, monkeypatch):
+    """Three packages of four pairs each, some of which they share."""
+    monkeypatch.setattr(
+        here, "SPLITS", {"test": ("toy-a",), "validation": ("toy-b",), "train": ("toy-c", "toy-d")}
+    )
+    monkeypatch.setattr(here, "FEWEST_PAIRS", {"test": 4, "validation": 3, "train": 3})
+    shop("toy-a", [*A, SHARED])
+    shop("toy-b", [*B, SHARED, LABEL])
+    shop("toy-c", [*C, (SHARED[0].upper() + "!", "Kein freier Speicher mehr da!"), LABEL])
+    shop("toy-d", [C[0], ("Memory is used up entirely", SHARED[1])])
+    return shop
+
+
+def asked(shop):
+    return (shop.folder / "asked").read_text().split()
+
+
+def test_no_sentence_is_in_two_splits(market):
+    found = translation()
+    assert set(found.test) == {*A, SHARED}
+    assert set(found.validation) == set(B)
+    assert set(found.train) == set(C)
+    assert found.counts == {"train": 4, "validation": 4, "test": 5}
+
+
+def test_the_manifest_tells_what_was_used(market):
+    digest = market("toy-c", C, version="2.0")
+    (market.folder / "toy-c_1%3a1.0-1_all.deb").unlink()
+    (market.folder / "toy-d_1%3a1.0-1_all.deb").unlink()
+    found = translation()
+    used = {package["name"]: package for package in found.manifest["packages"]}
+    assert used["toy-c"] == {
+        "name": "toy-c",
+        "version": "2.0",
+        "sha256": digest,
+        "messages": 4,
+        "pairs": 4,
+    }
+    assert found.manifest["left_out"] == {"toy-d": "this release has no such package"}
+    text = gzip.decompress((found.folder / "test.tsv.gz").read_bytes())
+    assert hashlib.sha256(text).hexdigest() == found.manifest["sha256"]["test"]
+    assert not found.documented
+
+
+def test_pairs_are_made_once_and_the_same_again(market, cache, capsys):
+    found = translation()
+    fetched = asked(market)
+    assert sorted(fetched) == ["toy-a", "toy-b", "toy-c", "toy-d"]
+    assert translation() == found
+    (found.folder / "train.tsv.gz").write_bytes(gzip.compress(b"other\tandere\n"))
+    assert translation() == found
+    assert "corrupt" in capsys.readouterr().err
+    assert asked(market) == fetched
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(market, monkeypatch):
+    def stop_at_c(package):
+        if package.name == "toy-c":
+            raise KeyboardInterrupt
+        return messages(package)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(here, "messages", stop_at_c)
+        with pytest.raises(KeyboardInterrupt):
+            translation()
+    assert asked(market) == ["toy-a", "toy-b"]
+    translation()
+    assert asked(market) == ["toy-a", "toy-b", "toy-c", "toy-d"]
+
+
+def test_too_few_pairs_are_refused(market, monkeypatch, cache):
+    monkeypatch.setattr(here, "FEWEST_PAIRS", {"train": 5})
+    with pytest.raises(
+        FetchError, match=r"train needs 5 translation pairs.*4 pairs.*apt-get update"
+    ):
+        translation()
+    assert not list((cache / "translation").glob("pairs*"))
+
+
+def test_a_package_for_training_that_does_not_come_is_left_out_and_said(market, a_deb, capsys):
+    a_deb(market.folder / "toy-d_1%3a1.0-1_all.deb", {"./usr/bin/x": b"no catalogue"})
+    found = translation()
+    assert list(found.manifest["left_out"]) == ["toy-d"]
+    assert "toy-d is left out" in capsys.readouterr().err
+
+
+def test_without_the_test_packages_there_is_no_data(market):
+    (market.folder / "closed").touch()
+    with pytest.raises(FetchError, match=r"apt could not fetch.*toy-a.*Failed to fetch"):
+        translation()
+    assert asked(market) == ["toy-a"]
+
+
+def test_without_apt_the_way_out_is_told(market, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FetchError, match=r"apt is needed.*downloads"):
+        translation()
+
+
+def test_a_package_belongs_to_one_split():
+    names = [name for split in SPLITS.values() for name in split]
+    assert len(names) == len(set(names))
+
+
+def test_without_polib_nothing_is_fetched(market, monkeypatch):
+    monkeypatch.setattr(here, "find_spec", lambda name: None)
+    with pytest.raises(FetchError, match=r"polib is needed.*attnrate\[data\]"):
+        translation()
+    assert not (market.folder / "asked").exists()

@@ -1,0 +1,46 @@
+"""The translation pairs of this machine's Debian: as many as promised, German, without a leak."""
+
+import pytest
+
+from attnrate.data.bpe import vocabulary
+from attnrate.data.clean import key
+from attnrate.data.registry import FetchError
+from attnrate.data.translation import FEWEST_PAIRS, translation
+
+pytestmark = pytest.mark.realdata
+
+
+@pytest.fixture(scope="module")
+def data():
+    pytest.importorskip("polib")
+    try:
+        return translation()
+    except FetchError as problem:
+        pytest.skip(f"translation: {problem}")
+
+
+def test_there_are_enough_pairs_and_all_are_of_the_promised_length(data):
+    assert all(data.counts[split] >= fewest for split, fewest in FEWEST_PAIRS.items())
+    for pairs in (data.train, data.validation, data.test):
+        assert all(4 <= len(english.split()) <= 60 for english, _ in pairs)
+        articles = sum("die" in german.casefold().split() for _, german in pairs)
+        assert articles > 0.1 * len(pairs)
+
+
+def test_nothing_of_the_test_set_was_seen_before(data):
+    for side in (0, 1):
+        test, validation, train = (
+            {key(pair[side]) for pair in pairs}
+            for pairs in (data.test, data.validation, data.train)
+        )
+        assert not test & validation
+        assert not (test | validation) & train
+
+
+def test_held_out_sentences_take_few_tokens_and_come_back(data):
+    pytest.importorskip("tokenizers")
+    words = vocabulary(data)
+    assert words.size == 8000
+    ids = [words.encode(german) for _, german in data.test]
+    assert [words.decode(line) for line in ids] == [german for _, german in data.test]
+    assert sum(map(len, ids)) < 2.5 * sum(len(german.split()) for _, german in data.test)
