@@ -7,8 +7,12 @@ loop's error is looked at by the same function. Exit code 1 if a requirement is 
 """
 
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if __name__ == "__main__":
+    # a neighbour is called profile.py, and torch must find Python's own module of that name
+    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
 import argparse
 import copy
@@ -16,7 +20,6 @@ import json
 import multiprocessing
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable

@@ -8,6 +8,10 @@ import argparse
 import os
 import sys
 
+if __name__ == "__main__":
+    # a neighbour is called profile.py, which must not stand for Python's module of that name
+    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--threads", type=int, default=1, help="of the linear algebra, for both sides")
 parser.add_argument("--quick", action="store_true", help="dense grids of at most 1024 unknowns")

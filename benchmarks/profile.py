@@ -7,34 +7,36 @@ number of threads. What the dense way would take for everything is said to be an
 was measured on a part only.
 """
 
+import os
 import sys
+
+if __name__ == "__main__":
+    # in the script's own folder this file would stand for Python's module of that name
+    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+
+import argparse
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-# A script's folder comes first in the path, where this file would stand for Python's own `profile`.
-sys.path = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).resolve().parent]
+import torch
 
-import argparse  # noqa: E402
-import json  # noqa: E402
-import platform  # noqa: E402
-import subprocess  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Callable  # noqa: E402
-from datetime import UTC, datetime  # noqa: E402
-from typing import Any  # noqa: E402
-
-import torch  # noqa: E402
-
-from attnrate.data.text import text  # noqa: E402
-from attnrate.data.weights import weights  # noqa: E402
-from attnrate.spectra import batches  # noqa: E402
-from attnrate.spectra.adapters import adapter_for  # noqa: E402
-from attnrate.spectra.advise import advise  # noqa: E402
-from attnrate.spectra.capture import Call, Site  # noqa: E402
-from attnrate.spectra.estimate import Gram, spectra  # noqa: E402
-from attnrate.spectra.load import Loaded, load  # noqa: E402
-from attnrate.spectra.profile import profile  # noqa: E402
-from attnrate.spectra.read import read_text  # noqa: E402
-from attnrate.spectra.weights_only import weight_spectra  # noqa: E402
+from attnrate.data.text import text
+from attnrate.data.weights import weights
+from attnrate.spectra import batches
+from attnrate.spectra.adapters import adapter_for
+from attnrate.spectra.advise import advise
+from attnrate.spectra.capture import Call, Site
+from attnrate.spectra.estimate import Gram, spectra
+from attnrate.spectra.load import Loaded, load
+from attnrate.spectra.profile import profile
+from attnrate.spectra.read import read_text
+from attnrate.spectra.weights_only import weight_spectra
 
 INPUTS, LENGTH = 8, 512
 REPEATS = 5

@@ -1,4 +1,4 @@
-"""This package's own Transformers: the inner layers, then the last one (Eq. 5)."""
+"""This package's own models: Eq. 5's inner layers and last one; ViT and Seq2Seq, self and cross."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from attnrate.models.attention import Layer
+from attnrate.models.multihead import NO_PADDING, Multihead
 from attnrate.models.transformer import Transformer
 from attnrate.spectra.adapters.hooks import watch_outputs
 from attnrate.spectra.capture import Call, Edit, See, Site
@@ -15,24 +16,28 @@ Tensor = torch.Tensor
 
 
 class Own:
-    """attnrate.Transformer and the classes that are made from it without another forward."""
+    """attnrate.Transformer, the classes made from it without another forward, and Multihead.
+
+    What is padding is what the calls of a Multihead say.
+    """
 
     family = "attnrate"
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """`inner.0`, `inner.1`, ... and `last`, of every Transformer in the model."""
-        return [
-            site
-            for path, part in model.named_modules()
-            if isinstance(part, Transformer) and type(part).forward is Transformer.forward
-            for site in _sites(path + "." if path else "", part)
-        ]
+        """`inner.0`, `inner.1`, ... and `last` of every Transformer, and every Multihead."""
+        found: list[Site] = []
+        for path, part in model.named_modules():
+            if isinstance(part, Transformer) and type(part).forward is Transformer.forward:
+                found += _sites(path + "." if path else "", part)
+            if isinstance(part, Multihead) and type(part).forward is Multihead.forward:
+                found.append(_multihead(path, part))
+        return found
 
     def watch(
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> AbstractContextManager[None]:
         """By hooks at W_Q, W_K, W_V."""
-        return watch_outputs(sites, see, edit, _parts, _call)
+        return watch_outputs(sites, see, edit, _parts, _call, ("x", "memory", "padding"))
 
 
 def _sites(prefix: str, model: Transformer) -> list[Site]:
@@ -47,10 +52,22 @@ def _sites(prefix: str, model: Transformer) -> list[Site]:
     ]
 
 
+def _multihead(path: str, part: Multihead) -> Site:
+    # a decoder's layer names its attention to another sequence so
+    kind = "cross" if path.rpartition(".")[2] == "across" else "self"
+    return Site(
+        path or "attention", part, part.heads, part.heads, part.m_h, kind, streams=(None, None)
+    )
+
+
 def _parts(module: Any) -> tuple[nn.Module, nn.Module, nn.Module]:
     return module.W_Q, module.W_K, module.W_V
 
 
-def _call(site: Site, query: Tensor, key: Tensor, value: Tensor, _given: dict[str, Any]) -> Call:
+def _call(site: Site, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> Call:
+    if isinstance(site.module, Multihead):
+        padding = given.get("padding", NO_PADDING)
+        part, kept = site.module, (padding.query, padding.key)
+        return Call(query, key, value, part.scale, causal=part.causal, kept=kept)
     rule: Any = site.module.rule
     return Call(query, key, value, rule.factor, causal=rule.causal)

@@ -1,0 +1,164 @@
+"""Checkpoints of a training run: safetensors, whole or not at all, the last two kept."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnrate.errors import InputError, StoreError
+
+Tensor = torch.Tensor
+_KEPT = 2
+_NAME = re.compile(r"epoch-(\d{5,})\.safetensors")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state after so many epochs: tensors by name, and what is known besides, as JSON."""
+
+    epochs: int
+    tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Any]
+
+
+def snapshot(
+    epochs: int,
+    model: nn.Module,
+    optimizers: list[torch.optim.Optimizer],
+    facts: Mapping[str, Any],
+) -> Checkpoint:
+    """Weights, the optimisers' memory and the state of torch's generators."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for number, optimizer in enumerate(optimizers):
+        for index, state in optimizer.state_dict()["state"].items():
+            for name, value in state.items():
+                tensors[f"optimizer.{number}.{index}.{name}"] = torch.as_tensor(value)
+    tensors["random.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    return Checkpoint(epochs, tensors, dict(facts))
+
+
+def restore(
+    checkpoint: Checkpoint, model: nn.Module, optimizers: list[torch.optim.Optimizer]
+) -> None:
+    """Put model, optimisers and generators into the state of a checkpoint."""
+    model.load_state_dict(_part(checkpoint, "model."))
+    for number, optimizer in enumerate(optimizers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for path, value in _part(checkpoint, f"optimizer.{number}.").items():
+            index, name = path.split(".", 1)
+            state.setdefault(int(index), {})[name] = value
+        optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    torch.set_rng_state(checkpoint.tensors["random.cpu"])
+    if torch.cuda.is_available() and "random.cuda" in checkpoint.tensors:
+        torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"])
+
+
+def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in checkpoint.tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write beside its place, then put it there; all but the last two are deleted after that."""
+    from safetensors.torch import save
+
+    path = folder / f"epoch-{checkpoint.epochs:05d}.safetensors"
+    beside = path.with_name(path.name + ".partial")
+    tensors = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in checkpoint.tensors.items()
+    }
+    facts = json.dumps({"epochs": checkpoint.epochs, **checkpoint.facts})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
+            file.write(save(tensors, {"attnrate": facts}))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as problem:
+        beside.unlink(missing_ok=True)
+        before = saved(folder)
+        raise StoreError(
+            f"a checkpoint could not be written ({problem.strerror})",
+            path,
+            (f"{before[-1].name} is kept. " if before else "")
+            + "Make room and run the same again: it goes on from there.",
+        ) from problem
+    for old in saved(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def saved(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, the oldest first."""
+    if not folder.is_dir():
+        return []
+    found = {
+        int(match[1]): path for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))
+    }
+    return [found[epochs] for epochs in sorted(found)]
+
+
+def read(path: Path) -> Checkpoint:
+    """A checkpoint from its file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["attnrate"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Checkpoint(int(facts.pop("epochs")), tensors, facts)
+    except (SafetensorError, OSError, KeyError, ValueError) as problem:
+        raise StoreError(
+            f"this is no whole checkpoint of attnrate ({problem})",
+            path,
+            "Delete it; an older one in the same folder is taken then.",
+        ) from problem
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """The weights of a checkpoint alone, as a start for another run such as fine-tuning."""
+    weights = _part(read(path), "model.")
+    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in weights.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise InputError(
+                f"the checkpoint is of another model: {name} has the shape {wanted.get(name)} in "
+                "the model and in the checkpoint",
+                found.get(name),
+                "Make the model with the checkpoint's settings.",
+            )
+    model.load_state_dict(weights)
+
+
+def require_same(
+    checkpoint: Checkpoint, settings: Mapping[str, Mapping[str, object]], path: Path
+) -> None:
+    """An InputError that names the first setting in which the run and the checkpoint differ."""
+    # through JSON, so that a tuple and the list that it is stored as are the same
+    now = json.loads(json.dumps(settings))
+    before = checkpoint.facts.get("settings", {})
+    for part in sorted({*now, *before}):
+        one, other = now.get(part, {}), before.get(part, {})
+        for name in sorted({*one, *other}):
+            if name not in one or name not in other or one[name] != other[name]:
+                was = repr(other[name]) if name in other else "absent"
+                raise InputError(
+                    f"the checkpoint {path.name} is of another configuration: {part}.{name} is "
+                    f"{was} there and here",
+                    one.get(name),
+                    "Train with the same settings, or in another folder.",
+                )

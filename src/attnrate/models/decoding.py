@@ -1,0 +1,174 @@
+"""What every model that translates offers, and translating with it: greedy or with a small beam."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import nn
+
+from attnrate.errors import InputError, require_whole
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class Specials:
+    """Token numbers that are no words."""
+
+    pad: int = 0
+    begin: int = 1
+    end: int = 2
+
+
+class Translator(nn.Module):
+    """A map of a source and the beginning of its translation to the next token.
+
+    Sources end with `end`, targets begin with `begin`; padding comes after both.
+    """
+
+    specials: Specials
+
+    @abstractmethod
+    def states(
+        self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]
+    ) -> Float[Tensor, "batch T width"]:
+        """What is known at each place of the target from the source and the target so far."""
+
+    @abstractmethod
+    def read_out(self, states: Float[Tensor, "*some width"]) -> Float[Tensor, "*some vocabulary"]:
+        """The logits of the next token."""
+
+    @abstractmethod
+    def begin(self, source: Int[Tensor, "batch S"]) -> Any:
+        """What a decoder needs before its first step: a tuple of tensors and of such tuples."""
+
+    @abstractmethod
+    def step(
+        self, state: Any, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch width"], Any]:
+        """The states after one more token, and what the next step needs."""
+
+    def forward(
+        self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]
+    ) -> Float[Tensor, "batch T vocabulary"]:
+        """Logits of the token after each one of the target, all at once."""
+        return self.read_out(self.states(source, target))
+
+    def parameter_count(self) -> int:
+        """Trainable numbers; shared ones count once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+def last_places(
+    tokens: Int[Tensor, "batch S"], pad: int, most: int, vocabulary: int
+) -> Int[Tensor, " batch"]:
+    """The place of each row's last token, when the rows are what a model takes."""
+    if tokens.shape[1] > most:
+        raise InputError(
+            f"sentences may have {most} tokens at most", tokens.shape[1], "Cut them, or leave out."
+        )
+    low, high = int(tokens.min()), int(tokens.max())
+    if low < 0 or high >= vocabulary:
+        raise InputError(
+            f"token numbers must lie in 0 ... {vocabulary - 1}", low if low < 0 else high
+        )
+    kept = tokens != pad
+    last = kept.sum(1) - 1
+    # padding within a sentence would be read as its end
+    if not bool(kept.any(1).all()) or bool((kept[:, 1:] & ~kept[:, :-1]).any()):
+        raise InputError(
+            "every sentence must have a token, and padding only after its last one",
+            tokens.tolist(),
+            f"The number of padding is {pad}.",
+        )
+    return last
+
+
+def moved_to_end(
+    tokens: Int[Tensor, "batch S"], last: Int[Tensor, " batch"], count: int
+) -> Int[Tensor, "batch S"]:
+    """Table 1's order in sentences of any length: the first `count` tokens of each come last.
+
+    A sentence of `count` tokens or fewer stays as it is.
+    """
+    places = torch.arange(tokens.shape[1], device=tokens.device)[None]
+    length = last[:, None] + 1
+    turned = torch.where(places < length, (places + count) % length, places)
+    return tokens.gather(1, torch.where(length > count, turned, places))
+
+
+@torch.no_grad()
+def translate(
+    model: object,
+    source: Int[Tensor, "batch S"],
+    beams: object = 1,
+    longest: object = None,
+    penalty: float = 0.6,
+) -> list[list[int]]:
+    """The best translation found for each source, without begin and end.
+
+    The `beams` best beginnings go on at each step (one: greedy). A translation y is judged by
+    log p(y) / ((5 + |y|) / 6)^penalty (Wu et al. 2016), and a sentence is done with `beams`
+    translations. None is longer than `longest`, by default 10 more than twice the source.
+    """
+    if not isinstance(model, Translator):
+        raise InputError("the model does not translate", type(model).__name__)
+    beams = require_whole("beams", beams, 1)
+    most = 2 * source.shape[1] + 10 if longest is None else require_whole("longest", longest, 1)
+    mode = model.training
+    model.eval()
+    try:
+        return _searched(model, source, beams, most, penalty)
+    finally:
+        model.train(mode)
+
+
+def _searched(
+    model: Translator, source: Int[Tensor, "batch S"], beams: int, most: int, penalty: float
+) -> list[list[int]]:
+    count, special = len(source), model.specials
+    rows = torch.arange(count, device=source.device).repeat_interleave(beams)
+    state = _picked(model.begin(source), rows)
+    # at first all beams of a sentence are alike, so that one alone may go on
+    scores = torch.full((count, beams), -torch.inf, device=source.device)
+    scores[:, 0] = 0.0
+    tokens = torch.full((count * beams, 1), special.begin, device=source.device)
+    best: list[tuple[float, list[int]]] = [(-torch.inf, []) for _ in range(count)]
+    found = [0] * count
+    for length in range(1, most + 1):
+        hidden, state = model.step(state, tokens[:, -1])
+        logits = model.read_out(hidden).float()
+        logits[:, [special.pad, special.begin]] = -torch.inf
+        chances = logits.log_softmax(-1).view(count, beams, -1)
+        vocabulary = chances.shape[-1]
+        total = (scores[..., None] + chances).flatten(1)
+        # at most `beams` of them end, so that as many are left to go on
+        top, place = total.topk(min(2 * beams, total.shape[1]))
+        word = place % vocabulary
+        row = place // vocabulary + beams * torch.arange(count, device=source.device)[:, None]
+        ends = word == special.end
+        divisor = ((5 + length) / 6) ** penalty
+        for sentence, rank in ends[:, :beams].nonzero().tolist():
+            score = float(top[sentence, rank]) / divisor
+            if found[sentence] < beams and score > -torch.inf:
+                found[sentence] += 1
+                if score > best[sentence][0]:
+                    best[sentence] = score, tokens[row[sentence, rank], 1:].tolist()
+        if min(found) >= beams:
+            break
+        on = ends.long().argsort(dim=1, stable=True)[:, :beams]
+        scores = top.gather(1, on).masked_fill(ends.gather(1, on), -torch.inf)
+        kept = row.gather(1, on).flatten()
+        tokens = torch.cat([tokens[kept], word.gather(1, on).view(-1, 1)], 1)
+        # a single beam goes on as itself
+        state = state if beams == 1 else _picked(state, kept)
+    first = tokens.view(count, beams, -1)[:, 0, 1:].tolist()
+    return [words if n else begun for n, (_, words), begun in zip(found, best, first, strict=True)]
+
+
+def _picked(state: Any, rows: Int[Tensor, " rows"]) -> Any:
+    if isinstance(state, Tensor):
+        return state[rows]
+    return tuple(_picked(part, rows) for part in state)
