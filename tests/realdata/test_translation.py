@@ -4,7 +4,7 @@ import pytest
 
 from attnrate.data.bpe import vocabulary
 from attnrate.data.clean import key
-from attnrate.data.registry import FetchError
+from attnrate.data.registry import FetchError, cache_folder
 from attnrate.data.translation import FEWEST_PAIRS, translation
 
 pytestmark = pytest.mark.realdata
@@ -13,6 +13,10 @@ pytestmark = pytest.mark.realdata
 @pytest.fixture(scope="module")
 def data():
     pytest.importorskip("polib")
+    if not (cache_folder() / "translation").is_dir():
+        pytest.skip(
+            "translation: 477 MB that are not in the cache; fetch: attnrate data translation"
+        )
     try:
         return translation()
     except FetchError as problem:
