@@ -68,6 +68,12 @@ def test_without_measured_cuts_it_says_so():
     assert advice.layers[0].size <= 3
 
 
+def test_too_few_tokens_are_said():
+    model = model_of_rank(8)
+    assert "Only 60 tokens" in str(advise(profile(model, draw(0, 3))))
+    assert "Only" not in str(advise(profile(model, draw(0, 12))))
+
+
 def test_the_sentence_and_the_table():
     advice = advise(profile(model_of_rank(3), draw(0)), tolerance=1e-6)
     assert "heads of size 3 (layer by layer, now 8)" in str(advice)

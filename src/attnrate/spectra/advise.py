@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Tensor = torch.Tensor
 Array = np.ndarray
 TOLERANCE = 0.05
+_TOKENS_PER_DIMENSION = 10
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,12 @@ class Advice:
             f"most {self.tolerance:.1%} of any head's attention: {self.total} of {before} "
             f"dimensions; it could be as few as {least}."
         ]
+        seen, most = int(self.profile.tokens.sum()), max(layer.m_h for layer in self.layers)
+        if seen < _TOKENS_PER_DIMENSION * most:
+            lines.append(
+                f"Only {seen} tokens were seen, fewer than {_TOKENS_PER_DIMENSION} for each of "
+                f"{most} dimensions: profile more inputs before believing this."
+            )
         if not self.measured:
             lines.append("No cut was measured, so this rests on the factor ½ alone.")
         if self.rotary:
