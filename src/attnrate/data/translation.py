@@ -204,4 +204,3 @@ def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         english, german = line.split("\t")
         yield english, german
-
