@@ -52,7 +52,7 @@ clean:
 # A stamp is written only after its install has succeeded, and is out of date as soon as what is
 # to be installed has changed. `check` also serves `test`, and each serves what needs the core alone.
 $(READY)-core: SERVES := core
-$(READY)-report: EXTRAS := [report]
+$(READY)-report: EXTRAS := [report,data]
 $(READY)-report: SERVES := core report
 $(READY)-test: EXTRAS := [test]
 $(READY)-test: SERVES := core report test

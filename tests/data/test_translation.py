@@ -9,6 +9,8 @@ from attnrate.data import translation as here
 from attnrate.data.catalogues import messages
 from attnrate.data.registry import FetchError
 from attnrate.data.translation import SPLITS, translation
+from attnrate.data.translation_packages import SMALL
+from attnrate.errors import InputError
 
 THINGS = ("file", "Datei"), ("image", "Grafik"), ("song", "Ablage"), ("page", "Seite")
 A = [(f"Could not open the {e}", f"Diese {d} konnte nicht geöffnet werden") for e, d in THINGS]
@@ -42,6 +44,22 @@ def test_no_sentence_is_in_two_splits(market):
     assert set(found.validation) == set(B)
     assert set(found.train) == set(C)
     assert found.counts == {"train": 4, "validation": 4, "test": 5}
+
+
+def test_a_small_set_is_of_a_few_packages_in_the_same_splits(market, monkeypatch):
+    monkeypatch.setattr(here, "SMALL", ("toy-a", "toy-b", "toy-c"))
+    monkeypatch.setattr(here, "FEWEST_OF_SMALL", {"test": 4, "validation": 3, "train": 3})
+    small = translation("small")
+    assert sorted(asked(market)) == ["toy-a", "toy-b", "toy-c"]
+    assert set(small.test) == {*A, SHARED}
+    assert small.folder != translation().folder
+    with pytest.raises(InputError, match="packages"):
+        translation("tiny")
+
+
+def test_the_small_packages_are_of_every_split():
+    assert all(set(SMALL) & set(names) for names in SPLITS.values())
+    assert set(SMALL) <= {name for names in SPLITS.values() for name in names}
 
 
 def test_the_manifest_tells_what_was_used(market):

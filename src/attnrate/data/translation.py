@@ -17,7 +17,8 @@ from attnrate.data.catalogues import Pairs, messages
 from attnrate.data.clean import clean, key
 from attnrate.data.debian import available
 from attnrate.data.registry import FetchError, Package, cache_folder, say, settle, work_folder
-from attnrate.data.translation_packages import TEST, TRAIN, VALIDATION
+from attnrate.data.translation_packages import SMALL, TEST, TRAIN, VALIDATION
+from attnrate.errors import require_choice
 
 SOURCE = "messages of free programs and their German translations, from Debian's packages"
 LICENCE = "the licence of each program, mostly GPL; see the packages"
@@ -25,6 +26,7 @@ SPLITS = {"test": TEST, "validation": VALIDATION, "train": TRAIN}
 # of Debian 12; scores on another test set do not compare with the documented ones
 DOCUMENTED_TEST = "e7cb9d43e9cd3fa589899898ac6216fee4774ed04e7f1bd7f0230beeeced3bc3"
 FEWEST_PAIRS = {"test": 500, "validation": 500, "train": 40_000}
+FEWEST_OF_SMALL = {"test": 200, "validation": 100, "train": 2000}
 
 # what the data are made by: a change of the rules or packages gets another number
 _RULES = 1
@@ -57,18 +59,25 @@ class Translation:
         return bool(self.manifest["sha256"]["test"] == DOCUMENTED_TEST)
 
 
-def translation() -> Translation:
-    """All pairs; fetched, cleaned and split when they are not in the cache yet."""
-    place = cache_folder() / "translation" / f"pairs-{_RULES}"
+def translation(packages: object = "all") -> Translation:
+    """The pairs; fetched, cleaned and split when they are not in the cache yet.
+
+    "small" are those of a few packages of every split (about 10 MB to fetch, and no documented test
+    set), "all" those of all (477 MB).
+    """
+    require_choice("packages", packages, ("all", "small"))
+    small = packages == "small"
+    place = cache_folder() / "translation" / f"pairs-{'small-' if small else ''}{_RULES}"
     if place.is_dir():
         try:
             return _opened(place)
         except (OSError, EOFError, ValueError, KeyError, zlib.error):
             shutil.rmtree(place, ignore_errors=True)
             say("the translation pairs in the cache were corrupt and are made again")
-    raw, left_out = _collect()
+    names = tuple(name for split in SPLITS.values() for name in split if not small or name in SMALL)
+    raw, left_out = _collect(names)
     splits, counts = split_by_package(raw)
-    for name, fewest in FEWEST_PAIRS.items():
+    for name, fewest in (FEWEST_OF_SMALL if small else FEWEST_PAIRS).items():
         if len(splits[name]) < fewest:
             raise FetchError(
                 f"{name} needs {fewest} translation pairs, and too few packages could be had",
@@ -123,15 +132,14 @@ def split_by_package(
     return splits, counts
 
 
-def _collect() -> tuple[dict[Package, Pairs], dict[str, str]]:
-    """The messages of all packages that can be had, and why the others cannot."""
+def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, str]]:
+    """The messages of these packages that can be had, and why the others cannot."""
     if find_spec("polib") is None:
         raise FetchError(
             "polib is needed to read catalogues and is not here",
             "translation pairs",
             "Install it: pip install 'attnrate[data]'.",
         )
-    names = tuple(name for split in SPLITS.values() for name in split)
     found = available(names)
     if not found:
         raise FetchError(

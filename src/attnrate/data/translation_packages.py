@@ -32,3 +32,9 @@ util-linux-locales viking vim-runtime virtinst vlc-l10n weechat-core wxmaxima xb
 xfce4-panel xfce4-settings xfe-i18n xine-ui xournalpp xsane-common zim
 """
 TRAIN = tuple(_TRAIN.split())
+
+#: A few megabytes of packages of all splits: enough to try things on, too few to learn from
+SMALL = (
+    *("shotwell-common", "sylpheed-i18n"),
+    *("e2fsprogs-l10n", "gnupg-l10n", "libvirt-l10n", "nano", "rpm-i18n", "util-linux-locales"),
+)

@@ -9,6 +9,10 @@ from attnrate.fitting.trial import hint
 #: The experiments in the order of the page; the module of mixing-rank is mixing_rank.
 NAMES = (
     "fig1",
+    "fig2",
+    "fig3",
+    "table1-cifar",
+    "table1-translation",
     "table2",
     "table3",
     "fig4",

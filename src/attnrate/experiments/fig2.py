@@ -1,0 +1,217 @@
+"""Fig. 2: the logits' singular values of a ViT over images, head by head.
+
+The paper shows violins for the first head of a ViT-B/16. Here the model is the largest one of
+Fig. 3, trained for a few epochs on CIFAR-10: same tasks, no training of its own. The first layer's
+first head is drawn as in the paper, the last layer's beside it, and all heads are summed up, with
+and without what softmax cannot see, and beside the untrained model. The rules of the verdicts were
+written before any result of the full preset was seen.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attnrate.experiments import fig3
+from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task
+from attnrate.experiments.plots import Figure, Matrix, Panel, Table, Violins, violin_values
+from attnrate.experiments.real_work import decided, missing
+from attnrate.theory.statistics import Interval, mean
+
+#: "Concentrated": the deviation over images is at most so large a share of the mean
+_SPREAD = 0.5
+#: "Low rank": 99 % of the energy within so large a share of the head size
+_SHARE = 0.25
+#: Of all heads, this share must be of low rank
+_MOST_HEADS = 0.9
+#: A model with a larger test error has hardly learned anything that its spectra could tell of
+_LEARNED = 0.6
+_SHOWN = {"first": "first head of the first layer", "last": "first head of the last layer"}
+_UNTRAINED = "The models have learned too little for a verdict."
+_TOO_FEW = "One seed has no interval over seeds."
+
+
+def tasks(preset: Preset) -> list[Task]:
+    """The largest models of Fig. 3, under the same keys."""
+    return fig3.largest_tasks(preset)
+
+
+def conclude(results: Sequence[Result]) -> Conclusion:
+    """Violins of two heads, a map of all, and the claims."""
+    why = missing(results)
+    if why is not None:
+        return Conclusion(
+            (f"The images could not be had: {why}",), (), (), _claims([], "not testable here", why)
+        )
+    done = [one for one in results if "spectra" in one.values]
+    claims = _claims(done)
+    if not done:
+        return Conclusion(("No model of this experiment is finished.",), (), (), claims)
+    one = done[0]
+    return Conclusion(_paragraphs(done, claims), _figures(one), (_table(done),), claims)
+
+
+def variation(head: dict[str, Any]) -> float:
+    """Deviation over mean of σ_k over images, averaged with the energies of the mean spectrum."""
+    energy = np.square(np.mean(head["groups"], 0))
+    return float(np.average(head["variation"], weights=energy))
+
+
+def low_rank_share(one: Result, which: str = "rank99") -> float:
+    """The share of heads whose median rank is at most a quarter of m_h."""
+    ranks = np.array(one.values["spectra"][which])
+    return float((ranks <= _SHARE * one.label["m_h"]).mean())
+
+
+def _learned(done: Sequence[Result]) -> bool:
+    return bool(done) and max(one.values["test_error"] for one in done) <= _LEARNED
+
+
+def _verdict(found: Interval, done: Sequence[Result], limit: float, below: bool) -> Verdict:
+    """By the interval over seeds; models that have not learned leave it open."""
+    if not _learned(done) or math.isnan(found.low):
+        return "open"
+    if below:
+        return "holds" if found.high <= limit else "does not hold" if found.low > limit else "open"
+    return "holds" if found.low >= limit else "does not hold" if found.high < limit else "open"
+
+
+def _claims(
+    done: Sequence[Result], forced: Verdict | None = None, why: str = ""
+) -> tuple[Claim, ...]:
+    spread = mean([variation(one.values["spectra"]["first"]) for one in done])
+    rank = mean([one.values["spectra"]["first"]["rank99"][2] / one.label["m_h"] for one in done])
+    heads = mean([low_rank_share(one) for one in done])
+    gauged = mean([low_rank_share(one, "rank99_gauged") for one in done])
+    before = mean([low_rank_share(one, "untrained_rank99") for one in done])
+    doubt = _UNTRAINED if not _learned(done) else _TOO_FEW if math.isnan(spread.low) else ""
+    rows: tuple[tuple[str, str, Interval, float, bool, str], ...] = (
+        (
+            "fig2-concentrated",
+            "The singular values of the attention matrix are concentrated over inputs.",
+            spread,
+            _SPREAD,
+            True,
+            "deviation over mean of σ_k over images, averaged by energy, first head: "
+            f"{spread} (asked: at most {_SPREAD}).",
+        ),
+        (
+            "fig2-first-head-low-rank",
+            "The first head's logits have low rank: their singular values decay fast.",
+            rank,
+            _SHARE,
+            True,
+            "the rank that holds 99 % of the energy on 95 % of the images, as a share of m_h: "
+            f"{rank} (asked: at most {_SHARE}).",
+        ),
+        (
+            "fig2-all-heads-low-rank",
+            "Low rank is there in practice: in all heads, not in one.",
+            heads,
+            _MOST_HEADS,
+            False,
+            f"share of heads whose rank at 99 % of the energy is at most m_h / 4: {heads} (asked: "
+            f"{_MOST_HEADS}); without what softmax cannot see: {gauged}; before any training: "
+            f"{before}.",
+        ),
+    )
+    return tuple(
+        Claim(
+            name,
+            "Sec. 5.2, Fig. 2",
+            statement,
+            "fig2",
+            forced or _verdict(found, done, limit, below),
+            " ".join(filter(None, (evidence, doubt))) if done else "no model is finished.",
+            *found.limits,
+            correction=why,
+        )
+        for name, statement, found, limit, below, evidence in rows
+    )
+
+
+def _paragraphs(done: Sequence[Result], claims: Sequence[Claim]) -> tuple[str, ...]:
+    errors = mean([one.values["test_error"] for one in done])
+    return (
+        f"Logits of trained ViTs ({len(done)} of them) with m_h = {done[0].label['m_h']} on test "
+        f"images of CIFAR-10, test error {errors}; the paper has a ViT-B/16, ours is smaller. "
+        "Singular values are those of the matrix that goes into softmax, over their length.",
+        decided(claims),
+    )
+
+
+def _figures(one: Result) -> tuple[Figure, ...]:
+    spectra = one.values["spectra"]
+    violins: list[Panel] = []
+    for which, title in _SHOWN.items():
+        values = tuple(violin_values(row) for row in spectra[which]["values"])
+        # what lies at the rounding of the arithmetic would stretch the axis over empty decades
+        floor = 1e-6 * max(max(row) for row in values)
+        count = sum(row[len(row) // 2] > floor for row in values)
+        places = tuple(float(place) for place in range(1, count + 1))
+        violins.append(
+            Violins(title, "k", "σ_k / T", "over images", places, values[:count], y_scale="log")
+        )
+    maps: list[Panel] = [
+        Matrix(
+            title,
+            "head",
+            "layer",
+            tuple(tuple(row) for row in spectra[which]),
+            0,
+            one.label["m_h"],
+            "rank at 99 %",
+        )
+        for which, title in (
+            ("untrained_rank99", "before training"),
+            ("rank99", "trained"),
+            ("rank99_gauged", "trained, row means out"),
+        )
+    ]
+    return (
+        Figure(
+            "fig2-violins",
+            "Singular values of the logits over images (Fig. 2)",
+            f"Seed {one.label['seed']}, m_h = {one.label['m_h']}. A violin a singular value; "
+            "values at the rounding of the arithmetic are left out.",
+            tuple(violins),
+        ),
+        Figure(
+            "fig2-heads",
+            "All heads: the rank that holds 99 % of the energy",
+            "The median over images; shades reach up to m_h.",
+            tuple(maps),
+        ),
+    )
+
+
+def _table(done: Sequence[Result]) -> Table:
+    rows = []
+    for one in done:
+        spectra = one.values["spectra"]
+        cells = [float(np.mean(spectra[key])) for key in ("rank99", "rank99_gauged")]
+        before = float(np.mean(spectra["untrained_rank99"]))
+        spread = [variation(spectra[which]) for which in _SHOWN]
+        rows.append((one.label["seed"], one.values["test_error"], *cells, before, *spread))
+    return Table(
+        f"Heads of the models with m_h = {done[0].label['m_h']}",
+        (
+            "seed",
+            "test error",
+            "mean rank at 99 %",
+            "the same, row means out",
+            "before training",
+            "deviation / mean, first layer",
+            "deviation / mean, last layer",
+        ),
+        tuple(rows),
+        "Ranks are medians over images, averaged over all heads.",
+    )
+
+
+WORK: dict[str, Any] = {}
+EXPERIMENT = Experiment(
+    "fig2", "Singular values of a ViT's attention", "Sec. 5.2, Fig. 2", tasks, conclude
+)

@@ -1,0 +1,67 @@
+"""A power law that falls to a constant, y = a m^-b + c: least squares, with the interval of b."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from attnrate.theory.statistics import Interval
+
+_LEVEL = 0.95
+#: Exponents that are looked at; an interval that reaches an end is open there
+LEAST, MOST = 0.01, 8.0
+_EXPONENTS = np.geomspace(LEAST, MOST, 5000)
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """y = a m^-b + c; `b` has the interval of all exponents that fit about as well.
+
+    `p_flat` is how probable so good a fit would be if y did not depend on m at all (F test).
+    """
+
+    a: float
+    b: Interval
+    c: float
+    p_flat: float
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the data bound b on both sides."""
+        inside = self.b.low > LEAST and self.b.high < MOST
+        return math.isfinite(self.b.low) and math.isfinite(self.b.high) and inside
+
+    def at(self, m: float | int) -> float:
+        """The value of the law."""
+        return float(self.a * m**-self.b.value + self.c)
+
+
+def fit_power_law(m: Sequence[float | int], y: Sequence[float | int]) -> PowerLaw | None:
+    """The law of the values y at m; None for fewer than four values or three different m.
+
+    For every b the best a and c are linear least squares. The interval holds all b whose sum of
+    squares is not larger than the least by more than the F distribution allows; with as many values
+    as parameters and one more there is such an interval, though a wide one.
+    """
+    x, values = np.asarray(m, dtype=float), np.asarray(y, dtype=float)
+    if len(x) < 4 or len(set(x.tolist())) < 3:
+        return None
+    powers = x ** -_EXPONENTS[:, None]
+    around, off = powers - powers.mean(1, keepdims=True), values - values.mean()
+    a = around @ off / np.square(around).sum(1)
+    squares = np.square(off - a[:, None] * around).sum(1)
+    best, free = int(np.argmin(squares)), len(x) - 3
+    # the rounding of exact data is no evidence
+    least = max(float(squares[best]), 1e-24 * float(values @ values))
+    allowed = least * (1 + float(stats.f.ppf(_LEVEL, 1, free)) / free)
+    inside = _EXPONENTS[squares <= allowed]
+    flat = float(np.square(off).sum())
+    gain = (flat - least) / 2 / (least / free)
+    return PowerLaw(
+        float(a[best]),
+        Interval(float(_EXPONENTS[best]), float(inside.min()), float(inside.max()), len(x)),
+        float(values.mean() - a[best] * powers[best].mean()),
+        float(stats.f.sf(max(gain, 0.0), 2, free)),
+    )

@@ -1,0 +1,208 @@
+"""Training one translator as a task: train, translate the test set, score it, fine-tune.
+
+As in real_work, with sentences for images. BLEU is sacrebleu's, with its signature, on the
+documented test set (messages of programs, no news: it does not compare with WMT's).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from attnrate.data.registry import FetchError
+from attnrate.errors import InputError
+from attnrate.experiments.real_work import (
+    MOVED,
+    RECIPES,
+    TUNING_RATE,
+    Parts,
+    history,
+    with_data,
+)
+from attnrate.fitting.epochs import EpochRecipe, Training, train_epochs
+from attnrate.fitting.feed import Feed, Pairs, padded
+from attnrate.fitting.trial import Trial
+from attnrate.models.decoding import Translator, translate
+from attnrate.models.rivals import translator_like
+from attnrate.models.seq2seq import Seq2Seq, Seq2SeqSettings, seq2seq_settings
+
+Sentence = list[int]
+_SAMPLES = 8
+_AT_ONCE = 64  # sentences that are translated together
+_RESAMPLED = 500
+_LONGEST_SHOWN = 160  # characters: a translator that has not learned does not end
+
+
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """Token numbers of both sides; tests also as text, `texts` makes text of token numbers."""
+
+    train: tuple[tuple[Sentence, Sentence], ...]
+    test: tuple[Sentence, ...]
+    test_texts: tuple[tuple[str, str], ...]
+    vocabulary: Any
+    documented: bool
+
+
+def sentences(packages: str, tokens: int, longest: int, tests: int) -> Sentences:
+    """Training pairs of at most `longest` tokens a side, and test pairs evenly spread."""
+    from attnrate.data.bpe import vocabulary
+    from attnrate.data.translation import translation
+
+    data = translation(packages)
+    words = vocabulary(data, tokens)
+    coded = ((words.encode(english), words.encode(german)) for english, german in data.train)
+    kept = tuple(pair for pair in coded if max(map(len, pair)) <= longest)
+    shown = data.test[:: max(1, len(data.test) // tests)][:tests]
+    test = tuple(words.encode(english)[: 2 * longest] for english, _ in shown)
+    return Sentences(kept, test, shown, words, data.documented)
+
+
+def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, Any]:
+    """What a task is told: as `image_settings` of real_work, and what the data are.
+
+    An epoch is made of `parts` checkpoints; `epochs` and `tuned` are counted in such parts.
+    """
+    first = {
+        "kind": kind,
+        "model": {},
+        "packages": "all",
+        "vocabulary": 8000,
+        "longest": 60,
+        "tests": 3071,
+        "batch": 2048,
+        "parts": 8,
+        "altered": False,
+        "epochs": 16,
+        "tuned": 0,
+        "beams": 1,
+    }
+    unknown = changes.keys() - first.keys()
+    if unknown:
+        raise InputError("a task on sentences has no such setting", sorted(unknown))
+    return first | changes
+
+
+def translation_work(trial: Trial) -> dict[str, Any]:
+    """One translator, as `settings` of the trial say."""
+    asked = trial.target["text"]
+
+    def work(folder: Path) -> dict[str, Any]:
+        if find_spec("sacrebleu") is None:
+            raise FetchError(
+                "sacrebleu is needed to score translations and is not here",
+                "BLEU",
+                "Install it: pip install 'attnrate[data]'.",
+            )
+        data = sentences(asked["packages"], asked["vocabulary"], asked["longest"], asked["tests"])
+        return train_on(data, asked, trial.seed, folder)
+
+    return with_data(trial, work)
+
+
+def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path) -> dict[str, Any]:
+    """Train, score and fine-tune; plain values."""
+    sizes = seq2seq_settings(**asked["model"], vocabulary=data.vocabulary.size)
+    moved = replace(sizes, moved=MOVED)
+    model = _model(asked, moved if asked["altered"] else sizes, seed)
+    recipe = _recipe(asked, asked["epochs"], seed)
+    done = _trained(model, data, asked, recipe, folder / "first")
+    values = {
+        **_judged(done, data, asked),
+        "parameters": model.parameter_count(),
+        "pairs": len(data.train),
+        "tests": len(data.test),
+        "documented": data.documented,
+    }
+    if asked["tuned"]:
+        gentle = _recipe(asked, asked["tuned"], seed)
+        gentle = replace(gentle, lr=TUNING_RATE * gentle.lr)
+        for way, of in (("continued", sizes), ("tuned", moved)):
+            other = _model(asked, of, seed)
+            other.load_state_dict(done.model.state_dict())
+            if way == "tuned":
+                values["untuned"] = scored(other, data, asked["beams"])
+            values[way] = _judged(_trained(other, data, asked, gentle, folder / way), data, asked)
+    return values
+
+
+def _model(asked: Mapping[str, Any], sizes: Seq2SeqSettings, seed: int) -> Translator:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Seq2Seq(sizes) if asked["kind"] == "attention" else translator_like(sizes)
+
+
+def _recipe(asked: Mapping[str, Any], epochs: int, seed: int) -> EpochRecipe:
+    like = RECIPES["attention" if asked["kind"] == "attention" else "rival"]
+    return EpochRecipe(epochs=epochs, precision="float32", seed=seed, **like)
+
+
+def _trained(
+    model: Translator, data: Sentences, asked: Mapping[str, Any], recipe: EpochRecipe, folder: Path
+) -> Training:
+    sources, targets = zip(*data.train, strict=True)
+    whole = Pairs(sources, targets, model.specials, asked["batch"], seed=recipe.seed)
+    feed = Parts(cast(Feed, whole), asked["parts"])
+    return train_epochs(model, cast(Feed, feed), recipe, folder=folder, progress=False)
+
+
+def _judged(done: Training, data: Sentences, asked: Mapping[str, Any]) -> dict[str, Any]:
+    model = cast(Translator, done.model)
+    return {
+        **scored(model, data, asked["beams"]),
+        "seconds": done.seconds,
+        "epochs": history(done),
+    }
+
+
+def scored(model: Translator, data: Sentences, beams: int) -> dict[str, Any]:
+    """BLEU over the test set with its interval over sentences, the signature, and samples.
+
+    "moved" is the same over those sentences that the altered order moves: shorter ones stay as they
+    are, and would hide what it does to the others.
+    """
+    found = translations(model, data, beams)
+    wanted = [german for _, german in data.test_texts]
+    step = max(1, len(found) // _SAMPLES)
+    rows = zip(data.test_texts, found, strict=True)
+    samples = [[english, german, ours[:_LONGEST_SHOWN]] for (english, german), ours in rows]
+    # the end of a sentence is a token, too
+    longer = [place for place, words in enumerate(data.test) if len(words) + 1 > MOVED]
+    return {
+        **bleu(found, wanted),
+        "moved": {
+            **bleu([found[place] for place in longer], [wanted[place] for place in longer]),
+            "count": len(longer),
+        },
+        "samples": samples[::step][:_SAMPLES],
+    }
+
+
+def translations(model: Translator, data: Sentences, beams: int) -> list[str]:
+    """The texts for all test sentences; those of like length are translated together."""
+    special = model.specials
+    order = sorted(range(len(data.test)), key=lambda i: len(data.test[i]))
+    found = [""] * len(order)
+    for start in range(0, len(order), _AT_ONCE):
+        chosen = order[start : start + _AT_ONCE]
+        source = padded([[*data.test[i], special.end] for i in chosen], special.pad)
+        for i, words in zip(chosen, translate(model, source, beams), strict=True):
+            found[i] = data.vocabulary.decode(words)
+    return found
+
+
+def bleu(found: Sequence[str], wanted: Sequence[str]) -> dict[str, Any]:
+    """sacrebleu's corpus BLEU, half of its 95 % interval (bootstrap), and its signature."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU()
+    score = metric.corpus_score(list(found), [list(wanted)], n_bootstrap=_RESAMPLED)
+    signature = str(metric.get_signature())
+    told = json.loads(score.format(signature=signature, is_json=True))
+    # left out by sacrebleu where nothing at all is right
+    half = float(told.get("confidence_var", 0.0))
+    return {"bleu": float(score.score), "bleu_half": half, "signature": signature}

@@ -1,0 +1,65 @@
+"""Fig. 2: verdicts at their borders, and that it trains nothing of its own."""
+
+import json
+
+import pytest
+
+from attnrate.experiments import fig2, load
+from attnrate.experiments.experiment import Result
+from attnrate.experiments.record import Record, record_from_plain, record_to_plain
+
+
+def made(seed, variation=0.2, rank=10.0, ranks=8.0, error=0.4):
+    head = {
+        "groups": [[4.0, 1.0]] * 2,
+        "values": [[3.0, 4.0, 5.0], [0.5, 1.0, 1.5]],
+        "variation": [variation, 9.0],
+        "rank99": [1.0, 2.0, rank],
+    }
+    table = [[ranks, ranks], [ranks, 60.0]]
+    spectra = {
+        "first": head,
+        "last": head,
+        "rank99": [[ranks] * 2] * 2,
+        "rank99_gauged": table,
+        "untrained_rank99": table,
+    }
+    return Result({"m_h": 64, "seed": seed}, {"test_error": error, "spectra": spectra})
+
+
+def verdicts(*results):
+    said = load("fig2").conclude(results)
+    record = Record("fig2", "", "", "paper", 1, 1, 0.0, {}, said)
+    plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
+    assert record_to_plain(record_from_plain(plain)) == plain
+    assert all("nan" not in claim.evidence for claim in said.claims)
+    return [claim.verdict for claim in said.claims]
+
+
+def test_the_variation_is_weighted_by_energy():
+    head = made(0, variation=0.2).values["spectra"]["first"]
+    assert fig2.variation(head) == pytest.approx((16 * 0.2 + 9.0) / 17)
+
+
+def test_verdicts_go_both_ways_by_the_interval_over_seeds():
+    good = [made(seed, variation=-0.4 + 0.01 * seed) for seed in range(3)]
+    assert verdicts(*good) == ["holds"] * 3
+    bad = [made(seed, variation=2.0, rank=40.0 + seed, ranks=30.0) for seed in range(3)]
+    assert verdicts(*bad) == ["does not hold"] * 3
+    mixed = [made(0, rank=2.0), made(1, rank=16.0), made(2, rank=40.0)]
+    assert verdicts(*mixed)[1] == "open"
+
+
+def test_one_seed_or_a_model_that_has_not_learned_decides_nothing():
+    assert set(verdicts(made(0))) == {"open"}
+    assert set(verdicts(*(made(seed, error=0.7) for seed in range(3)))) == {"open"}
+    assert set(verdicts()) == {"open"}
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_its_models_are_the_largest_of_fig3(preset):
+    ours = load("fig2").tasks(preset)
+    theirs = {task.trial.key: task for task in load("fig3").tasks(preset)}
+    assert ours
+    largest = max(task.label["m_h"] for task in theirs.values())
+    assert all(theirs[task.trial.key].label["m_h"] == largest for task in ours)

