@@ -64,14 +64,33 @@ def test_a_budget_is_kept_and_no_other_split_of_it_loses_less(budget):
 
 def test_without_measured_cuts_it_says_so():
     advice = advise(profile(model_of_rank(3), draw(0), cut_inputs=0))
-    assert "factor ½ alone" in str(advice)
+    assert "factor ½ stands in" in str(advice)
     assert advice.layers[0].size <= 3
 
 
 def test_too_few_tokens_are_said():
     model = model_of_rank(8)
-    assert "Only 60 tokens" in str(advise(profile(model, draw(0, 3))))
+    # of three inputs of 20 tokens one is held out
+    assert "Only 40 tokens made the cuts of last" in str(advise(profile(model, draw(0, 3))))
     assert "Only" not in str(advise(profile(model, draw(0, 12))))
+
+
+def test_a_whole_head_is_no_cut():
+    model = model_of_rank(8)
+    few = torch.rand(4, 3, 2, generator=torch.Generator().manual_seed(0))
+    advice = advise(profile(model, few), budget=8)
+    if advice.layers[0].size == 8:
+        assert advice.check(model, draw(1)).output.value == 0
+    from attnrate.spectra.cut import projection
+
+    layer = profile(model, few).layers[0]
+    assert torch.equal(projection(layer.query, layer.key, [8], True)[0], torch.eye(8).double())
+
+
+def test_no_more_than_all_attention_is_said_to_move():
+    model = model_of_rank(8)
+    model.W_Q.weight.data *= 1000
+    assert advise(profile(model, draw(0)), budget=1).tolerance <= 1
 
 
 def test_the_sentence_and_the_table():

@@ -215,3 +215,35 @@ def test_attention_that_no_adapter_knows_is_named():
     model.strange = StrangeAttention(2, 2)
     with pytest.warns(AccuracyWarning, match="left out: StrangeAttention"):
         profile(model, tokens(), cut_inputs=0)
+
+
+def test_inputs_along_another_axis_are_refused():
+    encoder = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(16, 2, 32, batch_first=False), 1, enable_nested_tensor=False
+    )
+    with pytest.raises(InputError, match=r"another number of inputs.*batch_first=True"):
+        profile(encoder, torch.randn(40, 6, 16))
+
+
+def test_a_layer_that_runs_twice_counts_once():
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            once = self.attention(x, x, x)[0]
+            return self.attention(once, once, once)[0]
+
+    with pytest.warns(AccuracyWarning, match="only the first run counts: attention"):
+        found = profile(Twice(), torch.randn(4, 30, 16))
+    assert found.sigma(0, 0).shape == (4, 8)
+
+
+def test_entries_that_serve_all_inputs_and_others_that_do_not_fit():
+    config = transformers.GPT2Config(n_embd=8, n_head=2, n_layer=1, n_positions=20, vocab_size=50)
+    model = transformers.GPT2Model(config)
+    batch = tokens() | {"position_ids": torch.arange(12)[None]}
+    assert profile(model, batch).layers[0].cuts[0.99][1].weights.shape == (2, 2)
+    with pytest.raises(InputError, match="same number of inputs"):
+        profile(model, tokens() | {"position_ids": torch.zeros(3, 12, dtype=torch.long)})

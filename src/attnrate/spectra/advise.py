@@ -8,7 +8,7 @@ without them c = ½ stands in, and the advice says so.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -116,14 +116,17 @@ class Advice:
             f"most {self.tolerance:.1%} of any head's attention: {self.total} of {before} "
             f"dimensions; it could be as few as {least}."
         ]
-        seen, most = int(self.profile.tokens.sum()), max(layer.m_h for layer in self.layers)
-        if seen < _TOKENS_PER_DIMENSION * most:
+        scarce = min(self.profile.layers, key=lambda layer: _tokens(layer) / layer.m_h)
+        if _tokens(scarce) < _TOKENS_PER_DIMENSION * scarce.m_h:
             lines.append(
-                f"Only {seen} tokens were seen, fewer than {_TOKENS_PER_DIMENSION} for each of "
-                f"{most} dimensions: profile more inputs before believing this."
+                f"Only {_tokens(scarce)} tokens made the cuts of {scarce.name}, fewer than "
+                f"{_TOKENS_PER_DIMENSION} for each of {scarce.m_h} dimensions: profile more inputs "
+                "before believing this."
             )
         if not self.measured:
-            lines.append("No cut was measured, so this rests on the factor ½ alone.")
+            lines.append(
+                "Not every head has a measured cut; the factor ½ stands in for the others."
+            )
         if self.rotary:
             lines.append(
                 "Behind a rotary embedding this is what the logits need; to get it, train with "
@@ -157,7 +160,7 @@ def advise(profile: object, budget: object = None, *, tolerance: object = None) 
         chosen,
         asked,
         tuple(rows),
-        all(layer.cuts for layer in profile.layers),
+        all(_measured(layer, profile) for layer in profile.layers),
         any(layer.rotary for layer in profile.layers),
         profile,
     )
@@ -185,8 +188,20 @@ def _curves(layer: LayerSpectra, profile: Profile) -> _Curves:
     tail = tails(layer.pooled["logits", profile.gauge])
     factors = [_factor(layer, head, tail[head]) for head in range(layer.heads)]
     ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
-    low, value, high = ((end[:, None] * tail).max(0) for end in ends)
+    # No more than all of the attention can move.
+    low, value, high = (np.minimum(end[:, None] * tail, 1.0).max(0) for end in ends)
     return low, value, high
+
+
+def _measured(layer: LayerSpectra, profile: Profile) -> bool:
+    """Whether every head has a cut that leaves something out, so that its factor is its own."""
+    tail = tails(layer.pooled["logits", profile.gauge])
+    return all(_factor(layer, head, tail[head]).count > 0 for head in range(layer.heads))
+
+
+def _tokens(layer: LayerSpectra) -> int:
+    """From how many queries or keys, whichever are fewer, a layer's cuts are made."""
+    return int(min(layer.query.count.min(), layer.key.count.min()))
 
 
 def _factor(layer: LayerSpectra, head: int, tail: Float[Array, " sizes"]) -> Interval:
@@ -234,6 +249,9 @@ def _check(advice: Advice, model: object, inputs: object) -> Checked:
     }
     given = list(batches.batches(inputs))
     alone = losses(model, adapter, sites, given, [cut])[0]
+    idle = [layer.name for layer in advice.layers if layer.name not in alone]
+    if idle:
+        raise InputError("layers that were profiled do not run on these inputs", idle)
     changes: list[float] = []
     for batch in given:
         with batches.at_rest(model):
@@ -244,7 +262,7 @@ def _check(advice: Advice, model: object, inputs: object) -> Checked:
         if kept is not None and kept.shape == before.shape[:2]:
             shown = kept.to(before)[..., None]
             before, after = before * shown, after * shown
-        size = before.square().sum(axes).sqrt()
+        size = before.square().sum(axes).sqrt().clamp(min=1e-300)
         changes += ((after - before).square().sum(axes).sqrt() / size).tolist()
     worst = []
     for layer in advice.layers:
@@ -254,6 +272,11 @@ def _check(advice: Advice, model: object, inputs: object) -> Checked:
 
 
 def _output(given: Any) -> Tensor:
-    """The model's first output, in float64."""
-    found = given if isinstance(given, Tensor) else given[0]
-    return torch.as_tensor(found).double()
+    """The model's first output that has a row an input, in float64; a loss is none."""
+    if isinstance(given, Tensor):
+        return given.double()
+    parts = given.values() if isinstance(given, Mapping) else given
+    for part in parts:
+        if isinstance(part, Tensor) and part.is_floating_point() and part.dim() >= 2:
+            return part.double()
+    raise InputError("the model gives nothing that could be compared", type(given).__name__)

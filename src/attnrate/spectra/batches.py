@@ -63,16 +63,27 @@ def _first_bad(value: Tensor) -> str:
 
 
 def size(batch: Batch) -> int:
-    """How many inputs there are in a batch."""
-    first = batch if isinstance(batch, Tensor) else next(iter(batch.values()))
-    return int(first.shape[0])
+    """How many inputs there are in a batch; entries of size 1 serve all of them."""
+    if isinstance(batch, Tensor):
+        return int(batch.shape[0])
+    sizes = {name: int(value.shape[0]) for name, value in batch.items()}
+    most = max(sizes.values())
+    if any(one not in (1, most) for one in sizes.values()):
+        raise InputError(
+            "every entry of a batch needs the same number of inputs along its first axis", sizes
+        )
+    return most
 
 
 def pick(batch: Batch, inputs: list[int]) -> Batch:
     """Some inputs of a batch."""
     if isinstance(batch, Tensor):
         return batch[inputs]
-    return {name: value[inputs] for name, value in batch.items()}
+    whole = size(batch)
+    return {
+        name: value if value.shape[0] == 1 < whole else value[inputs]
+        for name, value in batch.items()
+    }
 
 
 def kept(batch: Batch, stream: str | None) -> Tensor | None:

@@ -55,10 +55,12 @@ def projection(
     A = vector * root[..., None, :]
     U: Tensor = torch.linalg.eigh(A.mT @ keys @ A).eigenvectors.flip(-1)
     size = U.shape[-1]
-    wanted = torch.tensor(list(ranks)).clamp(max=size)
-    U = U * (torch.arange(size) < wanted[:, None])[:, None, :]
+    wanted = torch.tensor(list(ranks), device=U.device)
+    U = U * (torch.arange(size, device=U.device) < wanted[:, None])[:, None, :]
     P: Tensor = (vector * inverse[..., None, :]) @ U @ U.mT @ A.mT
-    return P
+    # Whole heads stay as they are, also in directions that these queries never took.
+    whole = torch.eye(size, dtype=P.dtype, device=P.device)
+    return torch.where((wanted >= size)[:, None, None], whole, P)
 
 
 def loss(
@@ -67,10 +69,11 @@ def loss(
     kept: tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None],
 ) -> Loss:
     """What it does to a call's attention weights and outputs if its queries are cut."""
-    query, key = call.query.float(), _per_head(call.key, call).float()
-    value = _per_head(call.value, call).float()
+    query = _emptied(call.query, kept[0])
+    key, value = (_emptied(_per_head(x, call), kept[1]).float() for x in (call.key, call.value))
     # In float64: an oblique projection may have large entries that cancel.
-    short = (call.query.double() @ cut.to(call.query.device)).float()
+    short = (query.double() @ cut.to(query.device)).float()
+    query = query.float()
     inputs, heads, T, _ = query.shape
     moved = query.new_zeros(inputs, heads)
     wrong, whole = moved.clone(), moved.clone()
@@ -96,14 +99,21 @@ def losses(
     inputs: Sequence[Batch],
     cuts: Sequence[dict[str, Float[Tensor, "heads m m"]]],
 ) -> list[dict[str, Loss]]:
-    """For each of several cuts (site name to projection) what it does to every site by itself."""
-    found: list[dict[str, list[Loss]]] = [{site.name: [] for site in sites} for _ in cuts]
-    for batch in inputs:
+    """For each of several cuts (site name to projection) what it does to every site by itself.
 
-        def see(site: Site, call: Call, batch: Batch = batch) -> None:
+    Sites that these inputs do not run are left out; of those that run several times, the first.
+    """
+    found: list[dict[str, list[Loss]]] = [{} for _ in cuts]
+    for batch in inputs:
+        seen: set[str] = set()
+
+        def see(site: Site, call: Call, batch: Batch = batch, seen: set[str] = seen) -> None:
+            if site.name in seen:
+                return
+            seen.add(site.name)
             kept = kept_tokens(site, call, batch)
             for cut, into in zip(cuts, found, strict=True):
-                into[site.name].append(loss(call, cut[site.name], kept))
+                into.setdefault(site.name, []).append(loss(call, cut[site.name], kept))
 
         with batches.at_rest(model), adapter.watch(model, sites, see):
             batches.run(model, batch)
@@ -154,6 +164,11 @@ def _joined(parts: Sequence[Loss]) -> Loss:
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.output for part in parts]),
     )
+
+
+def _emptied(x: Tensor, kept: Tensor | None) -> Tensor:
+    """Without what a model leaves in padding, which may be inf or nan."""
+    return x if kept is None else x.masked_fill(~kept[:, None, :, None], 0.0)
 
 
 def _per_head(x: Tensor, call: Call) -> Tensor:

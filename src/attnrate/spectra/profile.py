@@ -61,16 +61,36 @@ def profile(
     sites = list(chosen.values())
     found = {site.name: _Spectra(number, site, model) for number, site in chosen.items()}
     sample: list[Batch] = []
+    repeated: set[str] = set()
     for batch, held in _held_out(batches.batches(inputs), sample_size):
         _check_padding(batch, sites)
 
-        def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
+        seen: set[str] = set()
+
+        def see(
+            site: Site,
+            call: Call,
+            batch: Batch = batch,
+            held: list[int] = held,
+            seen: set[str] = seen,
+        ) -> None:
+            if site.name in seen:
+                repeated.add(site.name)
+                return
+            seen.add(site.name)
             found[site.name].add(call, batch, held)
 
         with batches.at_rest(model), adapter.watch(model, sites, see):
             batches.run(model, batch)
         if held:
             sample.append(batches.pick(batch, held))
+    if repeated:
+        warnings.warn(
+            f"of layers that run more than once in a pass only the first run counts: "
+            f"{', '.join(sorted(repeated))}",
+            AccuracyWarning,
+            stacklevel=2,
+        )
     done = [found[site.name].done() for site in sites if found[site.name].calls]
     if not done:
         raise InputError(
@@ -129,6 +149,13 @@ class _Spectra:
 
     def add(self, call: Call, batch: Batch, held: list[int]) -> None:
         """The spectra of a call's inputs, and its moments to the sums; `held` make no cuts."""
+        if call.query.shape[0] != batches.size(batch):
+            raise InputError(
+                f"{self.site.name} sees another number of inputs than the batch has along its "
+                f"first axis, {batches.size(batch)}",
+                call.query.shape[0],
+                "Put the inputs along the first axis (batch_first=True), one axis for them.",
+            )
         self.calls += 1
         self._scale = call.scale
         kept = kept_tokens(self.site, call, batch)
@@ -137,6 +164,7 @@ class _Spectra:
             pairs["plain"] = call.plain
         for stage, (query, key) in pairs.items():
             q, k = Gram.of(query, kept[0]), Gram.of(key, kept[1])
+            _check_not_empty(self.site, q, k)
             _check_finite(self.site, self._model, q, k)
             for gauge, sigma in zip(GAUGES, spectra(q, k, call.scale), strict=True):
                 self._sigma.setdefault((stage, gauge), []).append(sigma.float().cpu().numpy())
@@ -216,6 +244,7 @@ def _with_cuts(
             cuts={
                 share: (of[layer.name], loss[layer.name])
                 for (share, of), loss in zip(ranks.items(), measured, strict=True)
+                if layer.name in loss
             },
         )
         for layer in done
@@ -267,6 +296,17 @@ def _check_padding(batch: Batch, sites: list[Site]) -> None:
             empty = (~kept.any(-1)).nonzero()[:, 0].tolist()
             raise InputError(
                 f"{stream} marks inputs as nothing but padding; their numbers in the batch",
+                empty,
+                "Leave them out.",
+            )
+
+
+def _check_not_empty(site: Site, *moments: Gram) -> None:
+    for each in moments:
+        empty = (each.count[:, 0] == 0).nonzero()[:, 0].tolist()
+        if empty:
+            raise InputError(
+                f"inputs are nothing but padding in {site.name}; their numbers in the batch",
                 empty,
                 "Leave them out.",
             )
