@@ -15,7 +15,7 @@ import numpy as np
 
 from attnrate.experiments import table2_claims
 from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task
-from attnrate.experiments.tables import LENGTH, Cell, Way, Ways, fit_tasks
+from attnrate.experiments.tables import LENGTH, RNN_PAPER, RNN_QUICK, Cell, Way, Ways, fit_tasks
 
 #: Table 2 of the paper: mean squared errors
 PAPER_CELLS = (
@@ -33,14 +33,12 @@ FILTER_LENGTH, FILTER_SEED = 5, 0
 
 
 QUICK: Ways = {
-    ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
-    ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
+    **RNN_QUICK,
     ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1400, "batch": 32}, 24.0, 2),
     ("Transformer", "paper"): Way({"steps": 700, "batch": 32, "first_batch": 32}, 8.0, 1),
 }
 PAPER: Ways = {
-    ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
-    ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
+    **RNN_PAPER,
     ("Transformer", "strong"): Way({"lr": 0.01}, 65.0, 5),
     ("Transformer", "paper"): Way({"steps": 15_000, "batch": 32, "first_batch": 32}, 100.0, 5),
 }

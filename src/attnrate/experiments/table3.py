@@ -10,7 +10,7 @@ from typing import Any
 
 from attnrate.experiments import table3_claims
 from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task
-from attnrate.experiments.tables import LENGTH, Cell, Way, Ways, fit_tasks
+from attnrate.experiments.tables import LENGTH, RNN_PAPER, RNN_QUICK, Cell, Way, Ways, fit_tasks
 
 #: Table 3 of the paper: mean squared errors
 CELLS = (
@@ -24,14 +24,12 @@ KERNEL_SEED = 0
 
 
 QUICK: Ways = {
-    ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
-    ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
+    **RNN_QUICK,
     ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1600, "batch": 64}, 29.0, 1),
     ("Transformer", "paper"): Way({"steps": 800, "batch": 32, "first_batch": 32}, 5.0, 1),
 }
 PAPER: Ways = {
-    ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
-    ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
+    **RNN_PAPER,
     ("Transformer", "strong"): Way({"lr": 0.01, "steps": 4000}, 110.0, 5),
     ("Transformer", "paper"): Way({"steps": 12_000, "batch": 32, "first_batch": 32}, 90.0, 5),
 }

@@ -59,6 +59,15 @@ class Way:
 
 
 Ways = Mapping[tuple[str, str], Way]
+#: The linear RNN is fitted in the same ways for both tables
+RNN_QUICK: Ways = {
+    ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
+    ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
+}
+RNN_PAPER: Ways = {
+    ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
+    ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
+}
 
 
 def fit_tasks(

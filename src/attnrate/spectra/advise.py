@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import nn
 
 from attnrate.errors import InputError, require_whole
 from attnrate.spectra import batches
@@ -146,7 +145,10 @@ def advise(profile: object, budget: object = None, *, tolerance: object = None) 
     if not isinstance(profile, Profile):
         raise InputError("advise needs a profile", type(profile).__name__, "Call profile first.")
     asked, chosen = goal(budget, tolerance)
-    curves = [_curves(layer, profile) for layer in profile.layers]
+    factors = [_factors(layer, profile) for layer in profile.layers]
+    curves = [
+        _curves(layer, profile, found) for layer, found in zip(profile.layers, factors, strict=True)
+    ]
     if asked is not None:
         require_whole("budget", asked, len(curves))
         chosen = _least_tolerance(curves, asked)
@@ -160,7 +162,7 @@ def advise(profile: object, budget: object = None, *, tolerance: object = None) 
         chosen,
         asked,
         tuple(rows),
-        all(_measured(layer, profile) for layer in profile.layers),
+        all(each.count > 0 for found in factors for each in found),
         any(layer.rotary for layer in profile.layers),
         profile,
     )
@@ -183,20 +185,19 @@ def goal(budget: object, tolerance: object) -> tuple[int | None, float]:
 _Curves = tuple[Float[Array, " sizes"], Float[Array, " sizes"], Float[Array, " sizes"]]
 
 
-def _curves(layer: LayerSpectra, profile: Profile) -> _Curves:
+def _factors(layer: LayerSpectra, profile: Profile) -> list[Interval]:
+    """c of every head, of as many inputs as its cuts were measured on."""
+    tail = tails(layer.pooled["logits", profile.gauge])
+    return [_factor(layer, head, tail[head]) for head in range(layer.heads)]
+
+
+def _curves(layer: LayerSpectra, profile: Profile, factors: Sequence[Interval]) -> _Curves:
     """The predicted loss of the worst head for sizes 0, ..., m_h: low end, value, high end."""
     tail = tails(layer.pooled["logits", profile.gauge])
-    factors = [_factor(layer, head, tail[head]) for head in range(layer.heads)]
     ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
     # No more than all of the attention can move.
     low, value, high = (np.minimum(end[:, None] * tail, 1.0).max(0) for end in ends)
     return low, value, high
-
-
-def _measured(layer: LayerSpectra, profile: Profile) -> bool:
-    """Whether every head has a cut that leaves something out, so that its factor is its own."""
-    tail = tails(layer.pooled["logits", profile.gauge])
-    return all(_factor(layer, head, tail[head]).count > 0 for head in range(layer.heads))
 
 
 def _tokens(layer: LayerSpectra) -> int:
@@ -234,8 +235,7 @@ def _least_tolerance(curves: Sequence[_Curves], budget: int) -> float:
 
 
 def _check(advice: Advice, model: object, inputs: object) -> Checked:
-    if not isinstance(model, nn.Module):
-        raise InputError("the model must be a torch.nn.Module", type(model).__name__)
+    model = batches.require_module(model)
     adapter, found = adapter_for(model)
     known = {site.name: site for site in found}
     missing = [layer.name for layer in advice.layers if layer.name not in known]

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
+from attnrate.spectra.capture import Adapter, Call, See, Site
 
 Tensor = torch.Tensor
 Batch = Mapping[str, Tensor] | Tensor
@@ -60,6 +61,17 @@ def _tensor(value: object, name: str) -> Tensor:
 def _first_bad(value: Tensor) -> str:
     place = (~torch.isfinite(value)).nonzero()[0].tolist()
     return f"{value[tuple(place)].item()} at {place}"
+
+
+def require_module(model: object) -> nn.Module:
+    """The model itself, or an InputError when it is none."""
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            "a model must be a torch.nn.Module",
+            type(model).__name__,
+            "For a folder or a hub id use `attnrate profile`, or load it first.",
+        )
+    return model
 
 
 def size(batch: Batch) -> int:
@@ -138,6 +150,25 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
         raise InputError(
             f"the inputs are longer than the model's {most} positions", tokens, "Cut them shorter."
         )
+
+
+def run_seen(
+    model: nn.Module, adapter: Adapter, sites: list[Site], batch: Batch, see: See
+) -> set[str]:
+    """Run a model at rest and hand over the first call of each site; who was called once more."""
+    seen: set[str] = set()
+    repeated: set[str] = set()
+
+    def first(site: Site, call: Call) -> None:
+        if site.name in seen:
+            repeated.add(site.name)
+            return
+        seen.add(site.name)
+        see(site, call)
+
+    with at_rest(model), adapter.watch(model, sites, first):
+        run(model, batch)
+    return repeated
 
 
 @contextmanager

@@ -105,18 +105,13 @@ def losses(
     """
     found: list[dict[str, list[Loss]]] = [{} for _ in cuts]
     for batch in inputs:
-        seen: set[str] = set()
 
-        def see(site: Site, call: Call, batch: Batch = batch, seen: set[str] = seen) -> None:
-            if site.name in seen:
-                return
-            seen.add(site.name)
+        def see(site: Site, call: Call, batch: Batch = batch) -> None:
             kept = kept_tokens(site, call, batch)
             for cut, into in zip(cuts, found, strict=True):
                 into.setdefault(site.name, []).append(loss(call, cut[site.name], kept))
 
-        with batches.at_rest(model), adapter.watch(model, sites, see):
-            batches.run(model, batch)
+        batches.run_seen(model, adapter, sites, batch, see)
     return [{name: _joined(each) for name, each in one.items()} for one in found]
 
 

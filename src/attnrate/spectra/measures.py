@@ -1,18 +1,19 @@
-"""Numbers that a spectrum is summed up by: ranks by energy, stable rank, tail."""
+"""Numbers that a spectrum is summed up by: ranks by energy, stable rank, tail, law."""
+
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+
+from attnrate.theory.decay import DecayFit
 
 Array = np.ndarray
 
 
 def rank_of(sigma: Float[Array, "*many m"], share: float) -> Int[Array, " *many"]:
     """The least r with Σ_{k <= r} σ_k² >= share · Σ_k σ_k²; 0 for a spectrum of zeros."""
-    energy = np.square(sigma.astype(float))
-    # from the tail upwards, where small terms are not lost beside the large ones
-    beyond = np.flip(np.flip(energy, -1).cumsum(-1), -1)
-    whole = beyond[..., :1]
-    return np.asarray((beyond > (1 - share) * whole).sum(-1))
+    beyond = _beyond(sigma)
+    return np.asarray((beyond > (1 - share) * beyond[..., :1]).sum(-1))
 
 
 def stable_rank(sigma: Float[Array, "*many m"]) -> Float[Array, " *many"]:
@@ -24,7 +25,23 @@ def stable_rank(sigma: Float[Array, "*many m"]) -> Float[Array, " *many"]:
 
 def tails(sigma: Float[Array, "*many m"]) -> Float[Array, "*many m+1"]:
     """The root of Σ_{k > r} σ_k² for r = 0, ..., m: the mean square of what a cut leaves out."""
-    energy = np.square(sigma.astype(float))
-    beyond = np.flip(np.flip(energy, -1).cumsum(-1), -1)
+    beyond = _beyond(sigma)
     ends = np.zeros((*beyond.shape[:-1], 1))
     return np.asarray(np.sqrt(np.concatenate([beyond, ends], -1)))
+
+
+def law_columns(law: DecayFit) -> dict[str, Any]:
+    """A law of decay with its parameter and interval, as columns of a table of heads."""
+    low, high = law.interval or (None, None)
+    return {
+        "law": law.law,
+        "law_parameter": law.alpha or law.rate or law.rank,
+        "law_low": low,
+        "law_high": high,
+    }
+
+
+def _beyond(sigma: Float[Array, "*many m"]) -> Float[Array, "*many m"]:
+    """Σ_{k >= r} σ_k², summed from the tail so that small terms are not lost beside large ones."""
+    energy = np.square(sigma.astype(float))
+    return np.flip(np.flip(energy, -1).cumsum(-1), -1)

@@ -27,7 +27,6 @@ from attnrate.spectra.measures import rank_of
 from attnrate.spectra.result import GAUGES, SHARES, Gauge, LayerSpectra, Profile, Stage
 
 Tensor = torch.Tensor
-STAGES: tuple[Stage, ...] = ("logits", "plain")
 
 
 def profile(
@@ -49,12 +48,7 @@ def profile(
     """
     require_choice("gauge", gauge, GAUGES)
     sample_size = require_whole("cut_inputs", cut_inputs, 0)
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            "the model must be a torch.nn.Module",
-            type(model).__name__,
-            "For a folder or a hub id use `attnrate profile`, or load it first.",
-        )
+    model = batches.require_module(model)
     adapter, sites = adapter_for(model)
     _warn_of_unknown(model, sites)
     chosen = _chosen(sites, layers)
@@ -63,25 +57,11 @@ def profile(
     sample: list[Batch] = []
     repeated: set[str] = set()
     for batch, held in _held_out(batches.batches(inputs), sample_size):
-        _check_padding(batch, sites)
 
-        seen: set[str] = set()
-
-        def see(
-            site: Site,
-            call: Call,
-            batch: Batch = batch,
-            held: list[int] = held,
-            seen: set[str] = seen,
-        ) -> None:
-            if site.name in seen:
-                repeated.add(site.name)
-                return
-            seen.add(site.name)
+        def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
             found[site.name].add(call, batch, held)
 
-        with batches.at_rest(model), adapter.watch(model, sites, see):
-            batches.run(model, batch)
+        repeated |= batches.run_seen(model, adapter, sites, batch, see)
         if held:
             sample.append(batches.pick(batch, held))
     if repeated:
@@ -287,18 +267,6 @@ def _chosen(sites: list[Site], layers: object) -> dict[int, Site]:
     if not picked:
         raise InputError("no layer was named", layers, f"Known: {', '.join(names)}.")
     return {number: sites[number] for number in sorted(picked)}
-
-
-def _check_padding(batch: Batch, sites: list[Site]) -> None:
-    for stream in {stream for site in sites for stream in site.streams if stream is not None}:
-        kept = batches.kept(batch, stream)
-        if kept is not None and not bool(kept.any(-1).all()):
-            empty = (~kept.any(-1)).nonzero()[:, 0].tolist()
-            raise InputError(
-                f"{stream} marks inputs as nothing but padding; their numbers in the batch",
-                empty,
-                "Leave them out.",
-            )
 
 
 def _check_not_empty(site: Site, *moments: Gram) -> None:

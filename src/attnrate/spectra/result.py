@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.spectra.cut import Loss
 from attnrate.spectra.estimate import Gram
-from attnrate.spectra.measures import rank_of, stable_rank
+from attnrate.spectra.measures import law_columns, rank_of, stable_rank
 from attnrate.theory.decay import DecayFit, fit_decay
 
 if TYPE_CHECKING:
@@ -123,8 +123,6 @@ class Profile:
         plain = self.pooled(number, head, "plain")
         none = self.pooled(number, head, gauge="none")
         ranks = rank_of(sigma, SHARES[0])
-        law = self.decay(number, head)
-        low, high = law.interval or (None, None)
         row: dict[str, Any] = {
             "layer": number,
             "name": layer.name,
@@ -143,10 +141,7 @@ class Profile:
             "rank999_plain": int(rank_of(plain, SHARES[1])),
             "rank99_ungauged": int(rank_of(none, SHARES[0])),
             "rank999_ungauged": int(rank_of(none, SHARES[1])),
-            "law": law.law,
-            "law_parameter": law.alpha or law.rate or law.rank,
-            "law_low": low,
-            "law_high": high,
+            **law_columns(self.decay(number, head)),
         }
         for share, (_, loss) in layer.cuts.items():
             word = f"{share * 100:g}".replace(".", "")

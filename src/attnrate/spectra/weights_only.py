@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from attnrate.errors import InputError, require_whole
 from attnrate.spectra.checkpoint import Checkpoint, gguf_file, local_folder, open_checkpoint
-from attnrate.spectra.measures import rank_of, stable_rank
+from attnrate.spectra.measures import law_columns, rank_of, stable_rank
 from attnrate.theory.decay import fit_decay
 
 if TYPE_CHECKING:
@@ -238,8 +238,6 @@ def _spectra(
 
 def _row(number: int, layer: LayerWeights, head: int) -> dict[str, Any]:
     sigma = layer.sigma[head]
-    fit = fit_decay(sigma)
-    low, high = fit.interval or (None, None)
     return {
         "layer": number,
         "name": layer.name,
@@ -249,8 +247,5 @@ def _row(number: int, layer: LayerWeights, head: int) -> dict[str, Any]:
         "stable_rank": float(stable_rank(sigma)),
         "rank99": int(rank_of(sigma, 0.99)),
         "rank999": int(rank_of(sigma, 0.999)),
-        "law": fit.law,
-        "law_parameter": fit.alpha or fit.rate or fit.rank,
-        "law_low": low,
-        "law_high": high,
+        **law_columns(fit_decay(sigma)),
     }

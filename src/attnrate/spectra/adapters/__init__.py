@@ -15,6 +15,7 @@ from attnrate.spectra.adapters.own import Own
 from attnrate.spectra.adapters.together import Together
 from attnrate.spectra.adapters.vit import ViT
 from attnrate.spectra.adapters.whisper import Whisper
+from attnrate.spectra.batches import require_module
 from attnrate.spectra.capture import Adapter, Site
 
 _ADAPTERS: list[Adapter] = [
@@ -52,8 +53,7 @@ def adapter_for(model: object) -> tuple[Adapter, list[Site]]:
 
     A layer that two families claim belongs to the one that was registered last.
     """
-    if not isinstance(model, nn.Module):
-        raise InputError("a model must be a torch.nn.Module", type(model).__name__)
+    model = require_module(model)
     found: list[tuple[Adapter, list[Site]]] = []
     claimed: set[int] = set()
     for adapter in _ADAPTERS:
