@@ -166,10 +166,15 @@ def one(way: str, T: int) -> None:
 
     ours(small, small)  # libraries load on their first use
     torch.linalg.svdvals(small[0, 0])
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here (Linux)
-    before = _peak()
+    before = _peak_from_here()
     took = seconds(lambda: ours(query, key)) if way == "ours" else seconds(dense) * 12 / heads
     print(json.dumps({"seconds": took, "mb": (_peak() - before) / 1024}))
+
+
+def _peak_from_here() -> int:
+    """The memory in use, and from now on the peak counts anew (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
 
 
 def _peak() -> int:
@@ -180,8 +185,10 @@ def _peak() -> int:
 def weights_only() -> None:
     """W_QᵀW_K of all heads of MPNet from the file."""
     folder = weights("mpnet")
+    before = _peak_from_here()
     took = seconds(lambda: weight_spectra(folder))
-    print(f"weights only: all heads of MPNet in {took:.2f} s")
+    more = (_peak() - before) / 1024
+    print(f"weights only: all heads of MPNet in {took:.2f} s, {more:.0f} MB above the start")
 
 
 def advice() -> None:
