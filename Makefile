@@ -62,8 +62,9 @@ $(READY)-docs: EXTRAS := [docs]
 $(READY)-docs: SERVES := core docs
 
 $(READY)-core $(READY)-report $(READY)-test $(READY)-check $(READY)-docs: pyproject.toml constraints.txt | $(READY)-python
+	@# Python compiles what it imports at its first use; all of torch beforehand takes a minute.
 	@echo "installing attnrate$(EXTRAS) into $(VENV) (first time: a few minutes) ..."
-	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'
+	@$(PY) -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt -e '.$(EXTRAS)'
 	@touch $(addprefix $(READY)-,$(SERVES))
 
 NEW_ENOUGH := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))

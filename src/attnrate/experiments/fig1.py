@@ -55,7 +55,7 @@ QUICK = Settings(
         *((Spectral(alpha, 2), (1, 2), 400) for alpha in (0.55, 1.0)),
         (Spectral(0.55, 6), (1, 2, 4), 480),
         # the error beyond the rank takes its time to vanish
-        (Spectral(1.0, 6), (2, 4, 6), 1500),
+        (Spectral(1.0, 6), (2, 4, 6), 1200),
         *((Spectral(alpha, LONG), (1, 2, 4, 8, 16), 480) for alpha in (0.55, 1.0)),
     ),
     recipe=RECIPES["quick"],
@@ -64,10 +64,10 @@ QUICK = Settings(
     coupling_recipe={**RECIPES["quick"], "steps": 400},
     coupling_seeds=(0,),
     adam_cells=((Spectral(1.0, 6), 4), (Spectral(1.0, 6), 6), (Spectral(1.0, LONG), 4)),
-    adam_recipe={"name": "paper", "steps": 1500, "first_batch": 32, "batch": 32},
+    adam_recipe={"name": "paper", "steps": 1000, "first_batch": 32, "batch": 32},
     adam_seeds=(0,),
     sequences=1024,
-    seconds=(4.0, 14.0, 55.0),
+    seconds=(4.0, 9.0, 55.0),
 )
 PAPER = Settings(
     full=tuple((target, ALL, RECIPES["paper"]["steps"]) for target in TARGETS),

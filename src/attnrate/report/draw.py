@@ -91,6 +91,8 @@ def save_figure(figure: Figure, folder: Path) -> tuple[Path, Path]:
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             drawing.savefig(data, format=path.suffix[1:], dpi=_DPI, metadata=metadata)
         write_whole(path, data.getvalue())
+        # The places of all parts are found while the first file is drawn, and hold for the second.
+        drawing.set_layout_engine("none")
     return paths[0], paths[1]
 
 
