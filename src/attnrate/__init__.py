@@ -42,6 +42,8 @@ _HOME = {
     "spectral_target": "targets",
     "swap_ends": "targets",
     "sweep": "fitting.sweep",
+    "train": "experiments.training",
+    "trained": "experiments.training",
     "uniform_kernel": "targets",
     "union": "theory.domain",
 }

@@ -4,6 +4,8 @@ from attnrate.errors import AccuracyWarning as AccuracyWarning
 from attnrate.errors import AttnrateError as AttnrateError
 from attnrate.errors import InputError as InputError
 from attnrate.errors import StoreError as StoreError
+from attnrate.experiments.training import train as train
+from attnrate.experiments.training import trained as trained
 from attnrate.fitting.bracket import bracket as bracket
 from attnrate.fitting.fit import fit as fit
 from attnrate.fitting.sweep import sweep as sweep

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 import attnrate
-from attnrate.cli import data, fitting, profiling, reproduction, theory
+from attnrate.cli import data, fitting, profiling, reproduction, theory, training
 from attnrate.cli.output import app
 from attnrate.errors import AttnrateError, InputError
 
-__all__ = ["app", "data", "fitting", "main", "profiling", "reproduction", "theory"]
+__all__ = ["app", "data", "fitting", "main", "profiling", "reproduction", "theory", "training"]
 
 
 def _version(asked: bool) -> None:

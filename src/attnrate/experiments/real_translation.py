@@ -110,9 +110,9 @@ def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path)
     moved = replace(sizes, moved=MOVED)
     model = _model(asked, moved if asked["altered"] else sizes, seed)
     recipe = _recipe(asked, asked["epochs"], seed)
-    done = _trained(model, data, asked, recipe, folder / "first")
+    done = trained_on(data, model, asked["batch"], asked["parts"], recipe, folder / "first")
     values = {
-        **_judged(done, data, asked),
+        **judged(done, data, asked["beams"]),
         "parameters": model.parameter_count(),
         "pairs": len(data.train),
         "tests": len(data.test),
@@ -126,7 +126,8 @@ def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path)
             other.load_state_dict(done.model.state_dict())
             if way == "tuned":
                 values["untuned"] = scored(other, data, asked["beams"])
-            values[way] = _judged(_trained(other, data, asked, gentle, folder / way), data, asked)
+            tuned = trained_on(data, other, asked["batch"], asked["parts"], gentle, folder / way)
+            values[way] = judged(tuned, data, asked["beams"])
     return values
 
 
@@ -141,19 +142,29 @@ def _recipe(asked: Mapping[str, Any], epochs: int, seed: int) -> EpochRecipe:
     return EpochRecipe(epochs=epochs, precision="float32", seed=seed, **like)
 
 
-def _trained(
-    model: Translator, data: Sentences, asked: Mapping[str, Any], recipe: EpochRecipe, folder: Path
+def trained_on(
+    data: Sentences,
+    model: Translator,
+    batch: int,
+    parts: int,
+    recipe: EpochRecipe,
+    folder: Path,
+    **how: Any,
 ) -> Training:
+    """Train on the pairs, a part of them an epoch; `how` as train_epochs has it."""
     sources, targets = zip(*data.train, strict=True)
-    whole = Pairs(sources, targets, model.specials, asked["batch"], seed=recipe.seed)
-    feed = Parts(cast(Feed, whole), asked["parts"])
-    return train_epochs(model, cast(Feed, feed), recipe, folder=folder, progress=False)
+    whole = Pairs(sources, targets, model.specials, batch, seed=recipe.seed)
+    feed = Parts(cast(Feed, whole), parts)
+    return train_epochs(
+        model, cast(Feed, feed), recipe, folder=folder, **{"progress": False, **how}
+    )
 
 
-def _judged(done: Training, data: Sentences, asked: Mapping[str, Any]) -> dict[str, Any]:
+def judged(done: Training, data: Sentences, beams: int) -> dict[str, Any]:
+    """As `scored`, with the time and the epochs."""
     model = cast(Translator, done.model)
     return {
-        **scored(model, data, asked["beams"]),
+        **scored(model, data, beams),
         "seconds": done.seconds,
         "epochs": history(done),
     }

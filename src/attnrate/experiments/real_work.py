@@ -170,10 +170,10 @@ def train_on(
     model = _model(asked, replace(sizes, order=order) if asked["altered"] else sizes, seed)
     before = _spectra(model, data, asked["profiled"]) if asked["profiled"] else None
     recipe = _recipe(asked, asked["epochs"], seed)
-    done = _trained(model, data, asked, recipe, folder / "first")
+    done = trained_on(data, model, asked["batch"], recipe, folder / "first")
     values = {
-        **_judged(done, data),
-        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        **judged(done, data),
+        "parameters": parameter_count(model),
         "images": len(data.train_images),
         "tests": len(data.test_images),
     }
@@ -189,8 +189,14 @@ def train_on(
             other.load_state_dict(done.model.state_dict())
             if way == "tuned":
                 values["untuned"] = {"test_error": 1 - evaluate(other, _tests(data))[1]}
-            values[way] = _judged(_trained(other, data, asked, gentle, folder / way), data)
+            tuned = trained_on(data, other, asked["batch"], gentle, folder / way)
+            values[way] = judged(tuned, data)
     return values
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Trainable numbers."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def _model(asked: Mapping[str, Any], sizes: ViTSettings, seed: int) -> nn.Module:
@@ -207,17 +213,19 @@ def _recipe(asked: Mapping[str, Any], epochs: int, seed: int) -> EpochRecipe:
     return EpochRecipe(epochs=epochs, precision="float32", seed=seed, **like)
 
 
-def _trained(
-    model: nn.Module,
+def trained_on(
     data: Photographs,
-    asked: Mapping[str, Any],
+    model: nn.Module,
+    batch: int,
     recipe: EpochRecipe,
     folder: Path,
+    **how: Any,
 ) -> Training:
-    shown = Images(data.train_images, data.train_labels, asked["batch"], seed=recipe.seed)
-    feed = cast(Feed, shown)
+    """Train on the images, with a look at some tests after every epoch; `how` as train_epochs."""
+    shown = Images(data.train_images, data.train_labels, batch, seed=recipe.seed)
     watched = _judging(data.test_images[:_WATCHED], data.test_labels[:_WATCHED])
-    return train_epochs(model, feed, recipe, test=watched, folder=folder, progress=False)
+    silent = {"progress": False, **how}
+    return train_epochs(model, cast(Feed, shown), recipe, test=watched, folder=folder, **silent)
 
 
 def _judging(images: np.ndarray, labels: np.ndarray) -> Feed:
@@ -229,7 +237,7 @@ def _tests(data: Photographs) -> Feed:
     return _judging(data.test_images, data.test_labels)
 
 
-def _judged(done: Training, data: Photographs) -> dict[str, Any]:
+def judged(done: Training, data: Photographs) -> dict[str, Any]:
     """Errors are shares of wrong answers, those of training on images as they are."""
     seen = _judging(data.train_images[:_JUDGED], data.train_labels[:_JUDGED])
     train_loss, train_right = evaluate(done.model, seen)

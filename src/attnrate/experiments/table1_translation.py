@@ -33,13 +33,13 @@ _QUICK: dict[str, Any] = {
     "packages": "small",
     "vocabulary": 1000,
     "longest": 30,
-    "tests": 60,
+    "tests": 40,
     "batch": 1024,
     "parts": 2,
     "epochs": 2,
     "model": {"width": 64, "layers": 1, "heads": 2, "m_h": 16, "m_ff": 128},
 }
-_QUICK_SECONDS = 11.0
+_QUICK_SECONDS = 8.0
 _WORD = 40  # letters of a word that are shown; what has not been learned does not end
 _CANNOT = (
     "WMT 2014 and the paper's training cannot be had here. Ours are 90,000 pairs of messages of "

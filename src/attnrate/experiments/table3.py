@@ -26,7 +26,7 @@ KERNEL_SEED = 0
 QUICK: Ways = {
     **RNN_QUICK,
     ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1600, "batch": 64}, 29.0, 1),
-    ("Transformer", "paper"): Way({"steps": 800, "batch": 32, "first_batch": 32}, 5.0, 1),
+    ("Transformer", "paper"): Way({"steps": 400, "batch": 32, "first_batch": 32}, 2.5, 1),
 }
 PAPER: Ways = {
     **RNN_PAPER,

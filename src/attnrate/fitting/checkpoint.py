@@ -61,6 +61,12 @@ def restore(
         torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"])
 
 
+def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
+    """The same without what only training needs."""
+    kept = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
+    return Checkpoint(checkpoint.epochs, kept, checkpoint.facts)
+
+
 def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
     return {
         name.removeprefix(prefix): value
@@ -70,11 +76,19 @@ def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write beside its place, then put it there; all but the last two are deleted after that."""
+    """Write the checkpoint of an epoch; all but the last two are deleted after that."""
+    path = folder / f"epoch-{checkpoint.epochs:05d}.safetensors"
+    write_file(path, checkpoint)
+    for old in saved(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def write_file(path: Path, checkpoint: Checkpoint) -> None:
+    """Write beside its place, then put it there: whole or not at all."""
     from safetensors.torch import save
 
-    path = folder / f"epoch-{checkpoint.epochs:05d}.safetensors"
-    beside = path.with_name(path.name + ".partial")
+    folder, beside = path.parent, path.with_name(path.name + ".partial")
     tensors = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in checkpoint.tensors.items()
@@ -96,9 +110,6 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
             (f"{before[-1].name} is kept. " if before else "")
             + "Make room and run the same again: it goes on from there.",
         ) from problem
-    for old in saved(folder)[:-_KEPT]:
-        old.unlink(missing_ok=True)
-    return path
 
 
 def saved(folder: Path) -> list[Path]:

@@ -143,7 +143,7 @@ def train_epochs(
     if folder is not None and not isinstance(folder, str | os.PathLike):
         raise InputError("folder must be a path", folder)
     place = None if folder is None else Path(folder)
-    model.to(_device(device))
+    model.to(as_device(device))
     optimizers = make_optimizers(model, recipe)
     settings = _settings(model, feed, recipe)
     before = _before(place, settings)
@@ -287,7 +287,8 @@ def _before(
     return before
 
 
-def _device(device: object) -> torch.device:
+def as_device(device: object) -> torch.device:
+    """The device of that name, or an InputError."""
     try:
         return torch.device(device)  # type: ignore[call-overload, no-any-return]
     except (RuntimeError, TypeError) as problem:

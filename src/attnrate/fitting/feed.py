@@ -111,14 +111,22 @@ class Images:
             yield normalised(images), torch.from_numpy(self.labels[chosen].astype(np.int64))
 
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Cross entropy over the classes."""
+        """Cross entropy over the classes; images are enlarged for a model of larger ones."""
         images, labels = batch
-        logits = model(images)
+        logits = model(_enlarged(images, model))
         loss = functional.cross_entropy(
             logits, labels, label_smoothing=self.smoothing if model.training else 0.0
         )
         right = (logits.detach().argmax(-1) == labels).sum()
         return Outcome(loss, right, len(labels), len(labels))
+
+
+def _enlarged(images: Tensor, model: nn.Module) -> Tensor:
+    """Images of the size that the model has been made for; here, so that batches stay small."""
+    size = getattr(getattr(model, "settings", None), "image", images.shape[-1])
+    if size == images.shape[-1]:
+        return images
+    return functional.interpolate(images, size=(size, size), mode="bilinear", antialias=True)
 
 
 def normalised(

@@ -1,0 +1,238 @@
+"""One model trained on real data, in a folder of its own: the command `train`.
+
+The folder holds checkpoints while it is trained (a killed run goes on from the last one), and in
+the end model.safetensors and result.json.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+import torch
+from torch import nn
+
+from attnrate.errors import InputError, StoreError, require_choice, require_whole
+from attnrate.experiments import real_translation, real_work
+from attnrate.experiments.folder import look_at, write_mark
+from attnrate.experiments.real_work import MOVED, RECIPES, parameter_count, rounded
+from attnrate.fitting import checkpoint
+from attnrate.fitting.epochs import Epoch, EpochRecipe, Training, as_device
+from attnrate.fitting.provenance import provenance
+from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
+from attnrate.models.vit import ViT, vit_settings
+from attnrate.targets.alter import move_to_end
+
+Task = Literal["cifar10", "translation"]
+#: Passes over the data; on two cores the `cpu` preset takes about an hour for either
+EPOCHS: dict[str, int] = {"cifar10": 20, "translation": 4}
+_COMMAND = "train"
+_MODEL, _RESULT = "model.safetensors", "result.json"
+_CLASSES: dict[str, type[nn.Module]] = {"ViT": ViT, "Seq2Seq": Seq2Seq}
+_IMAGES, _TESTS = (50_000, 10_000), 3071
+_BATCH, _TOKENS, _LONGEST = 128, 2048, 60
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model that was trained on real data, its epochs, and how good it is.
+
+    `scores` has test_error, test_loss and the like for images, bleu (with sacrebleu's signature)
+    and samples for translation.
+    """
+
+    model: nn.Module
+    task: Task
+    epochs: tuple[Epoch, ...]
+    scores: dict[str, Any]
+    folder: Path
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training, without those of testing."""
+        return sum(epoch.seconds for epoch in self.epochs)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a run is told, all of it checked."""
+
+    task: Task
+    preset: str
+    changes: Mapping[str, Any]
+    altered: bool
+    limit: int | None
+    recipe: EpochRecipe
+
+
+def train(
+    task: object,
+    folder: object = None,
+    *,
+    preset: object = "cpu",
+    m_h: object = None,
+    altered: bool = False,
+    epochs: object = None,
+    limit: object = None,
+    seed: object = 0,
+    threads: object = None,
+    device: object = "cpu",
+    progress: bool | None = None,
+) -> Trained:
+    """Train the ViT on CIFAR-10 ("cifar10") or the Seq2Seq on English-German ("translation").
+
+    `m_h` is the head size, the preset's unless told; values keep their size. `altered`: Table 1's
+    order, the first ten tokens moved to the end. `limit` takes only so many examples to train on
+    and to test with, to try things. The folder is `task` unless told. The same call again goes on
+    after an interruption, and only reads the results when all is done.
+    """
+    asked = _asked(task, preset, m_h, altered, epochs, limit, seed, threads)
+    as_device(device)
+    place, mark = look_at(asked.task if folder is None else folder, _COMMAND)
+    if mark is not None and mark.get("task") != asked.task:
+        raise InputError(
+            f"this folder holds a model for {mark.get('task')!r}", str(place), "Name another one."
+        )
+    settings = _plain(asked)
+    if mark is not None:
+        _require_same(mark.get("asked", {}), settings)
+        if (place / _RESULT).is_file():
+            return trained(place)
+    run = _on_images if asked.task == "cifar10" else _on_sentences
+    if mark is None:
+        write_mark(place, _COMMAND, {"task": asked.task, "asked": settings})
+    done, scores = run(asked, place / "checkpoints", {"device": device, "progress": progress})
+    return _kept(asked, done, scores, place)
+
+
+def trained(folder: object) -> Trained:
+    """The model of a folder in which `train` has finished."""
+    place, mark = look_at(folder, _COMMAND)
+    result = place / _RESULT
+    if mark is None or not result.is_file():
+        raise InputError(
+            "there is no finished model in this folder", str(place), "Run the same train again."
+        )
+    try:
+        found = json.loads(result.read_text(encoding="utf-8"))
+        epochs = tuple(Epoch(**each) for each in found["epochs"])
+        kept = checkpoint.read(place / _MODEL)
+        told = dict(kept.facts["settings"]["model"])
+        model = _CLASSES[told.pop("class")](**_tuples(told))
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise StoreError(
+            f"the results cannot be read ({problem})", result, "Train again in another folder."
+        ) from problem
+    checkpoint.load_weights(model, place / _MODEL)
+    model.eval()
+    return Trained(model, mark["task"], epochs, found["scores"], place)
+
+
+def _asked(
+    task: object,
+    preset: object,
+    m_h: object,
+    altered: bool,
+    epochs: object,
+    limit: object,
+    seed: object,
+    threads: object,
+) -> _Asked:
+    require_choice("task", task, get_args(Task))
+    known = cast(Task, task)
+    make = vit_settings if known == "cifar10" else seq2seq_settings
+    sizes = make(preset)
+    changes = {}
+    if m_h is not None:
+        changes = {"m_h": require_whole("m_h", m_h, 1), "m_v": sizes.m_v or sizes.m_h}
+        make(preset, **changes)
+    most = None if limit is None else require_whole("limit", limit, _BATCH)
+    recipe = EpochRecipe(
+        epochs=require_whole("epochs", EPOCHS[known] if epochs is None else epochs, 1),
+        seed=require_whole("seed", seed, 0),
+        threads=None if threads is None else require_whole("threads", threads, 1),
+        **RECIPES["attention"],
+    )
+    return _Asked(known, cast(str, preset), changes, bool(altered), most, recipe)
+
+
+def _plain(asked: _Asked) -> dict[str, Any]:
+    recipe = {name: value for name, value in asdict(asked.recipe).items() if name != "threads"}
+    sizes = {"preset": asked.preset, "m_h": asked.changes.get("m_h"), "altered": asked.altered}
+    return {**sizes, "limit": asked.limit, **recipe}
+
+
+def _require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name, value in now.items():
+        if name not in before or before[name] != value:
+            raise InputError(
+                f"this folder holds a run with another {name}: {before.get(name)} there and here",
+                value,
+                "Train with the same settings, or in another folder.",
+            )
+
+
+def _on_images(
+    asked: _Asked, folder: Path, how: Mapping[str, Any]
+) -> tuple[Training, dict[str, Any]]:
+    train_count, test_count = (min(count, asked.limit or count) for count in _IMAGES)
+    data = real_work.photographs(train_count, test_count)
+    sizes = vit_settings(asked.preset, **asked.changes)
+    if asked.altered:
+        sizes = replace(sizes, order=tuple(move_to_end(sizes.tokens, MOVED)))
+    model = _seeded(ViT, sizes, asked)
+    done = real_work.trained_on(data, model, _BATCH, asked.recipe, folder, **how)
+    scores = real_work.judged(done, data)
+    return done, {"tests": test_count, **scores}
+
+
+def _on_sentences(
+    asked: _Asked, folder: Path, how: Mapping[str, Any]
+) -> tuple[Training, dict[str, Any]]:
+    sizes = seq2seq_settings(asked.preset, **asked.changes, moved=MOVED if asked.altered else 0)
+    tests = min(_TESTS, asked.limit or _TESTS)
+    data = real_translation.sentences("all", sizes.vocabulary, _LONGEST, tests)
+    if asked.limit is not None:
+        step = max(1, len(data.train) // asked.limit)
+        data = replace(data, train=data.train[::step][: asked.limit])
+    model = _seeded(Seq2Seq, replace(sizes, vocabulary=data.vocabulary.size), asked)
+    done = real_translation.trained_on(
+        data, cast(Seq2Seq, model), _TOKENS, 1, asked.recipe, folder, **how
+    )
+    scores = real_translation.judged(done, data, beams=1)
+    return done, {"tests": tests, "documented": data.documented, **scores}
+
+
+def _seeded(kind: type[nn.Module], sizes: object, asked: _Asked) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(asked.recipe.seed)
+        return kind(sizes)
+
+
+def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) -> Trained:
+    """Write the model and then the result, whose file says that all is there."""
+    whole = checkpoint.read(cast(Path, done.checkpoint))
+    checkpoint.write_file(place / _MODEL, checkpoint.weights_alone(whole))
+    told = {name: value for name, value in scores.items() if name != "epochs"}
+    result = {
+        "task": asked.task,
+        "scores": rounded(told),
+        "parameters": parameter_count(done.model),
+        "threads": done.threads,
+        "precision": done.precision,
+        "epochs": [asdict(epoch) for epoch in done.epochs],
+        **provenance(),
+    }
+    text = json.dumps(result, indent=1, ensure_ascii=False)
+    beside = place / f"{_RESULT}.partial"
+    beside.write_text(text + "\n", encoding="utf-8")
+    beside.replace(place / _RESULT)
+    shutil.rmtree(place / "checkpoints", ignore_errors=True)
+    return Trained(done.model, asked.task, done.epochs, result["scores"], place)
+
+
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON has lists where settings have tuples."""
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}

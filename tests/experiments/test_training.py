@@ -1,0 +1,136 @@
+"""`train` on made-up images: what its folder holds, going on, reading back, wrong requests."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from attnrate.errors import InputError, StoreError
+from attnrate.experiments import real_work, training
+from attnrate.experiments.real_work import Photographs
+from attnrate.experiments.training import train, trained
+from attnrate.models.vit import ViT
+
+COUNT = 128
+
+
+@pytest.fixture(autouse=True)
+def _made_up(monkeypatch):
+    random = np.random.default_rng(0)
+    labels = np.arange(2 * COUNT) % 10
+    images = random.integers(0, 50, (2 * COUNT, 32, 32, 3)) + 20 * labels[:, None, None, None]
+    images = images.astype(np.uint8)
+    data = Photographs(images[:COUNT], labels[:COUNT], images[COUNT:], labels[COUNT:])
+    monkeypatch.setattr(real_work, "photographs", lambda train, test: data)
+
+
+def run(folder, **changes):
+    return train("cifar10", folder, **{"limit": COUNT, "epochs": 2, "threads": 1, **changes})
+
+
+def numbers(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_the_folder_holds_the_model_and_its_result(tmp_path):
+    done = run(tmp_path / "run")
+    assert len(done.epochs) == 2
+    assert done.seconds == sum(epoch.seconds for epoch in done.epochs)
+    assert 0 <= done.scores["test_error"] <= 1
+    assert sorted(path.name for path in done.folder.iterdir()) == [
+        "attnrate.json",
+        "model.safetensors",
+        "result.json",
+    ]
+    told = json.loads((done.folder / "result.json").read_text())
+    assert told["parameters"] == done.model.parameter_count()
+    assert told["scores"] == done.scores
+    again = trained(done.folder)
+    assert torch.equal(numbers(again.model), numbers(done.model))
+    assert not again.model.training
+    assert again.epochs == done.epochs
+    assert again.scores == done.scores
+
+
+def test_a_finished_run_is_read_and_not_trained_again(tmp_path, monkeypatch):
+    done = run(tmp_path / "run")
+    monkeypatch.setattr(training, "_on_images", None)
+    assert torch.equal(numbers(run(tmp_path / "run").model), numbers(done.model))
+
+
+def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
+    whole = run(tmp_path / "whole", epochs=3)
+    before = real_work.train_epochs
+    with monkeypatch.context() as patch:
+        patch.setattr(real_work, "train_epochs", lambda *a, **k: before(*a, until=1, **k))
+        patch.setattr(real_work, "judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "cut", epochs=3)
+    with pytest.raises(InputError, match="no finished model"):
+        trained(tmp_path / "cut")
+    done = run(tmp_path / "cut", epochs=3)
+    assert torch.equal(numbers(done.model), numbers(whole.model))
+    assert [epoch.loss for epoch in done.epochs] == [epoch.loss for epoch in whole.epochs]
+
+
+def test_head_size_and_order_are_as_asked_and_values_keep_their_size(tmp_path):
+    done = run(tmp_path / "run", m_h=3, altered=True, epochs=1)
+    assert isinstance(done.model, ViT)
+    sizes, usual = done.model.settings, ViT("cpu").settings
+    assert (sizes.m_h, sizes.m_v) == (3, usual.m_h)
+    assert sizes.order[:3] == (10, 11, 12)
+    assert sizes.order[-10:] == tuple(range(10))
+    assert trained(tmp_path / "run").model.settings == sizes
+
+
+def test_images_are_enlarged_for_a_model_of_larger_ones():
+    from attnrate.fitting.feed import Images
+
+    data = real_work.photographs(COUNT, COUNT)
+    feed = Images(data.train_images, data.train_labels, batch=4, augment=False)
+    model = ViT("cpu", image=64, patch=8, layers=1)
+    assert feed.outcome(model, next(feed.batches(0))).count == 4
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "said"),
+    [
+        ("cifar", {}, "task is not known: got 'cifar'"),
+        ("cifar10", {"preset": "gpu"}, "preset is not known: got 'gpu'"),
+        ("cifar10", {"m_h": 0}, "m_h"),
+        ("cifar10", {"epochs": 0}, "epochs"),
+        ("cifar10", {"limit": 5}, "limit"),
+        ("cifar10", {"seed": -1}, "seed"),
+        ("cifar10", {"threads": 0}, "threads"),
+        ("cifar10", {"device": "abacus"}, "torch knows no such device"),
+    ],
+)
+def test_wrong_requests_leave_no_folder(tmp_path, task, changes, said):
+    with pytest.raises(InputError, match=said):
+        train(task, tmp_path / "run", **changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_another_run_is_not_touched(tmp_path):
+    run(tmp_path / "run", epochs=1)
+    with pytest.raises(InputError, match="another m_h"):
+        run(tmp_path / "run", epochs=1, m_h=4)
+    with pytest.raises(InputError, match="another epochs: 1 there"):
+        run(tmp_path / "run", epochs=5)
+    with pytest.raises(InputError, match="holds a model for 'cifar10'"):
+        train("translation", tmp_path / "run")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="was not made by attnrate train"):
+        run(tmp_path / "mine")
+
+
+def test_results_that_cannot_be_read_are_said(tmp_path):
+    done = run(tmp_path / "run", epochs=1)
+    (done.folder / "model.safetensors").write_bytes(b"spoiled")
+    with pytest.raises(StoreError, match="no whole checkpoint"):
+        trained(done.folder)
+    (done.folder / "result.json").write_text("{}")
+    with pytest.raises(StoreError, match="cannot be read"):
+        trained(done.folder)
