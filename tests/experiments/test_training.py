@@ -134,3 +134,27 @@ def test_results_that_cannot_be_read_are_said(tmp_path):
     (done.folder / "result.json").write_text("{}")
     with pytest.raises(StoreError, match="cannot be read"):
         trained(done.folder)
+
+
+def test_a_trained_model_is_profiled_on_a_folder_of_images(tmp_path):
+    from PIL import Image
+
+    from attnrate.fitting.feed import normalised
+    from attnrate.spectra.load import load
+    from attnrate.spectra.profile import profile
+    from attnrate.spectra.read import read_images
+
+    done = run(tmp_path / "run", m_h=3, epochs=1)
+    images = real_work.photographs(COUNT, COUNT).test_images[:6]
+    (tmp_path / "photos").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "photos" / f"{number}.png")
+    loaded = load(tmp_path / "run")
+    read = read_images(loaded, tmp_path / "photos", batch=4)
+    np.testing.assert_allclose(
+        torch.cat([batch["images"] for batch in read]), normalised(images), atol=1e-6
+    )
+    found = profile(loaded.model, read, cut_inputs=0)
+    wanted = profile(done.model, [normalised(images)], cut_inputs=0)
+    assert len(found.layers) == done.model.settings.layers
+    np.testing.assert_allclose(found.sigma(1, 0), wanted.sigma(1, 0), rtol=1e-4)

@@ -1,8 +1,8 @@
 """Table 1 on CIFAR-10: accuracy with the patches in their order, and with the first ten moved.
 
 The originals are the largest models of Fig. 3 (same tasks), fine-tuned on the altered order; others
-are trained on that order from scratch. A GRU of the same size, which reads the patches one after the
-other, is beside them; the paper has none. What the preset reaches in an hour is `train cifar10`'s.
+are trained on that order from scratch. A GRU of the same size, which reads the patches one after
+the other, is beside them; the paper has none. What the preset reaches in an hour: `train cifar10`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ the end model.safetensors and result.json.
 """
 
 import json
+import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ from attnrate.experiments.folder import look_at, write_mark
 from attnrate.experiments.real_work import MOVED, RECIPES, parameter_count, rounded
 from attnrate.fitting import checkpoint
 from attnrate.fitting.epochs import Epoch, EpochRecipe, Training, as_device
+from attnrate.fitting.kept import keep_model, read_model
 from attnrate.fitting.provenance import provenance
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
@@ -29,8 +31,7 @@ Task = Literal["cifar10", "translation"]
 #: Passes over the data; on two cores the `cpu` preset takes about an hour for either
 EPOCHS: dict[str, int] = {"cifar10": 20, "translation": 4}
 _COMMAND = "train"
-_MODEL, _RESULT = "model.safetensors", "result.json"
-_CLASSES: dict[str, type[nn.Module]] = {"ViT": ViT, "Seq2Seq": Seq2Seq}
+_RESULT = "result.json"
 _IMAGES, _TESTS = (50_000, 10_000), 3071
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
@@ -117,17 +118,12 @@ def trained(folder: object) -> Trained:
         )
     try:
         found = json.loads(result.read_text(encoding="utf-8"))
-        epochs = tuple(Epoch(**each) for each in found["epochs"])
-        kept = checkpoint.read(place / _MODEL)
-        told = dict(kept.facts["settings"]["model"])
-        model = _CLASSES[told.pop("class")](**_tuples(told))
+        epochs, scores = tuple(map(_epoch, found["epochs"])), dict(found["scores"])
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise StoreError(
             f"the results cannot be read ({problem})", result, "Train again in another folder."
         ) from problem
-    checkpoint.load_weights(model, place / _MODEL)
-    model.eval()
-    return Trained(model, mark["task"], epochs, found["scores"], place)
+    return Trained(read_model(place), mark["task"], epochs, scores, place)
 
 
 def _asked(
@@ -213,8 +209,7 @@ def _seeded(kind: type[nn.Module], sizes: object, asked: _Asked) -> nn.Module:
 
 def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) -> Trained:
     """Write the model and then the result, whose file says that all is there."""
-    whole = checkpoint.read(cast(Path, done.checkpoint))
-    checkpoint.write_file(place / _MODEL, checkpoint.weights_alone(whole))
+    keep_model(place, checkpoint.read(cast(Path, done.checkpoint)))
     told = {name: value for name, value in scores.items() if name != "epochs"}
     result = {
         "task": asked.task,
@@ -222,7 +217,7 @@ def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) ->
         "parameters": parameter_count(done.model),
         "threads": done.threads,
         "precision": done.precision,
-        "epochs": [asdict(epoch) for epoch in done.epochs],
+        "epochs": [_without_nan(asdict(epoch)) for epoch in done.epochs],
         **provenance(),
     }
     text = json.dumps(result, indent=1, ensure_ascii=False)
@@ -233,6 +228,11 @@ def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) ->
     return Trained(done.model, asked.task, done.epochs, result["scores"], place)
 
 
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has lists where settings have tuples."""
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}
+def _without_nan(epoch: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that there are none of as null, which JSON has."""
+    return {name: None if value != value else value for name, value in epoch.items()}
+
+
+def _epoch(told: Mapping[str, Any]) -> Epoch:
+    values: dict[str, Any] = {n: math.nan if value is None else value for n, value in told.items()}
+    return Epoch(**values)

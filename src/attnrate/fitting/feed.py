@@ -21,7 +21,7 @@ Batch = tuple[Tensor, Tensor]
 """What goes in and what shall come out."""
 
 #: Means and deviations of CIFAR-10's red, green and blue
-_MEAN, _DEVIATION = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
+PIXEL_MEAN, PIXEL_DEVIATION = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
 _AHEAD = 4  # batches that are kept ready
 
 
@@ -133,7 +133,7 @@ def normalised(
     images: UInt8[np.ndarray, "count height width channels"],
 ) -> Float[Tensor, "count channels height width"]:
     """Images as models take them: channels first, of mean zero and deviation one."""
-    mean, deviation = (np.array(each, dtype=np.float32) for each in (_MEAN, _DEVIATION))
+    mean, deviation = (np.array(each, dtype=np.float32) for each in (PIXEL_MEAN, PIXEL_DEVIATION))
     return torch.from_numpy((images - mean) / deviation).permute(0, 3, 1, 2)
 
 

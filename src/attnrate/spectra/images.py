@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError
+from attnrate.fitting.feed import PIXEL_DEVIATION, PIXEL_MEAN
+from attnrate.models.vit import ViT
 from attnrate.spectra.checkpoint import read_json
 from attnrate.spectra.load import Loaded
 
@@ -48,7 +50,13 @@ class ImageSettings:
 
 
 def image_settings(loaded: Loaded) -> ImageSettings:
-    """Those of preprocessor_config.json in the model's folder, or sane ones without it."""
+    """Those of preprocessor_config.json in the model's folder, or sane ones without it.
+
+    A model of our own takes what `train` has shown to it.
+    """
+    if isinstance(loaded.model, ViT):
+        side = loaded.model.settings.image
+        return ImageSettings(side, side, None, 2, 1.0, PIXEL_MEAN, PIXEL_DEVIATION)
     config: Any = getattr(loaded.model, "config", None)
     wanted = _pair(getattr(config, "image_size", None))
     path = loaded.folder / "preprocessor_config.json"

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
+from attnrate.fitting.kept import holds_model, read_model
 from attnrate.spectra.batches import longest
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint
 
@@ -65,6 +66,8 @@ class Loaded:
 def load(source: object) -> Loaded:
     """Open a model: a folder with config.json and safetensors, one with a .gguf, or a hub id.
 
+    A folder of `train` is one, too.
+
     The model comes without the head of its task, in float32, in eval mode, on the CPU. Pickled
     checkpoints and models with code of their own are refused; so are tensors that are missing
     (transformers would fill them with random numbers) or not finite.
@@ -74,7 +77,9 @@ def load(source: object) -> Loaded:
     if folder is None:
         folder = _from_hub(str(source))
     quantised = gguf_file(source, folder)
-    if quantised is None:
+    if holds_model(folder):
+        model = read_model(folder)
+    elif quantised is None:
         open_checkpoint(folder)
         model = _from_safetensors(folder)
     else:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.models.vit import ViT
 from attnrate.spectra.images import image_settings, require_readable
 from attnrate.spectra.load import Loaded, longest_of
 
@@ -111,13 +112,14 @@ def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object
     files = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)[:most]
     if not files:
         raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
-    _require_names(loaded.model, ["pixel_values"])
+    name = "images" if isinstance(loaded.model, ViT) else "pixel_values"
+    _require_names(loaded.model, [name])
     look = image_settings(loaded)
     require_readable(files)
 
     def make(start: int, end: int) -> Batch:
         pixels = [look.pixels(path) for path in files[start:end]]
-        return {"pixel_values": torch.from_numpy(np.stack(pixels))}
+        return {name: torch.from_numpy(np.stack(pixels))}
 
     return Batches(len(files), size, make)
 
