@@ -193,6 +193,16 @@ def test_one_seed_that_does_not_vanish_refutes_nothing():
     assert verdicts(one_seed)["vanishes"].verdict == "open"
 
 
+def test_longer_training_decides_whether_errors_vanish():
+    results = everything(beyond=0.5)
+    for target in (t for t in fig1.TARGETS if t.rank < fig1.LONG):
+        for m_h, error in ((target.rank - 1, 1e-3), (target.rank, 1e-6)):
+            results += [fit(target, "long", m_h, error, seed) for seed in (0, 1)]
+    found = verdicts(results)["vanishes"]
+    assert found.verdict in ("holds", "holds when corrected")
+    assert "trained longer" in found.evidence
+
+
 def test_ranks_in_the_wrong_order_are_named():
     results = [theory(t) for t in fig1.TARGETS]
     for target in fig1.TARGETS:

@@ -112,7 +112,8 @@ def _possible(results: Results, targets: Targets) -> Claim:
 def _trained_vanishes(results: Results, targets: Targets) -> Claim:
     finite = [t for t in targets if t.rank < LONG]
     by_curve = {
-        curve: {t.name: beyond(results, t, curve) for t in finite} for curve in ("strong", "paper")
+        curve: {t.name: beyond(results, t, curve) for t in finite}
+        for curve in ("strong", "long", "paper")
     }
     found = {
         curve: {name: i for name, i in some.items() if known(i)} for curve, some in by_curve.items()
@@ -120,7 +121,8 @@ def _trained_vanishes(results: Results, targets: Targets) -> Claim:
     told = "; ".join(
         f"{_WORDS[curve]}, {name}: {i}" for curve, some in found.items() for name, i in some.items()
     )
-    strong = [i.value for i in found["strong"].values()]
+    # longer training decides where there is any: what training has not reached yet is no floor
+    strong = [i.value for i in (found["strong"] | found["long"]).values()]
     verdict: Verdict = "open"
     seeds = {one.label["seed"] for one in select(results, curve="strong")}
     if len(strong) >= 3:
@@ -332,6 +334,7 @@ def _enough_epochs(results: Results, targets: Targets) -> Claim:
 _WORDS = {
     "compiled": "compiled",
     "strong": "trained",
+    "long": "trained longer",
     "paper": "trained with Adam",
     "coupling": "trained with F = f = id",
 }

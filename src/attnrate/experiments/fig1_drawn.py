@@ -30,6 +30,7 @@ from attnrate.theory.statistics import Interval, geometric_mean
 SIZES = tuple(range(1, 17))
 _CURVES = {
     "strong": "trained, strong recipe",
+    "long": "trained longer",
     "paper": "trained, paper's recipe (Adam)",
     "coupling": "trained, F = f = id",
 }
@@ -335,6 +336,6 @@ def _optimiser_told(results: Results, targets: Targets) -> str:
         told = "; ".join(f"{name}: {ratio}" for name, ratio in longer.items())
         text += (
             "The strong recipe has larger steps and smaller batches here than its own; its error "
-            f"over that of the recipe as it stands, tried in {len(longer)} cells: {told}."
+            f"over that of the recipe as it stands and longer training: {told}."
         )
     return text.strip()
