@@ -48,8 +48,8 @@ def test_it_is_trained_once_and_the_same_again(data, cache):
     first.file.unlink()
     again = vocabulary(data, 280)
     assert again.file.read_bytes() == written
-    again.file.write_text(again.file.read_text().replace("<begin>", "<start>"))
-    assert vocabulary(data, 280).tokenizer.id_to_token(BEGIN) == "<start>"
+    when = again.file.stat().st_mtime_ns
+    assert vocabulary(data, 280).file.stat().st_mtime_ns == when
     assert vocabulary(data, 270).file != first.file
 
 

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from attnrate.data import unpack as unpacking
 from attnrate.data.catalogues import messages
 from attnrate.data.debian import available
 from attnrate.data.registry import FetchError
@@ -28,20 +29,31 @@ def test_a_package_is_opened_without_dpkg(a_deb, tmp_path, monkeypatch, packing)
 
 def test_a_package_in_zstd_needs_its_program(a_deb, tmp_path, monkeypatch):
     program = shutil.which("zstd")
+    if program is None:
+        pytest.skip("there is no zstd to make such a package with")
     a_deb(tmp_path / "a.deb", {"./x": b"data"}, "")
-    if program:
-        head, tape = (tmp_path / "a.deb").read_bytes().split(b"data.tar  ", 1)
-        size, tape = int(tape[38:48]), tape[50:]
-        packed = subprocess.run(
-            [program, "-c"], input=tape[:size], capture_output=True, check=True
-        ).stdout
-        field = f"{'data.tar.zst':<48}{len(packed):<10}`\n".encode()
-        (tmp_path / "z.deb").write_bytes(head + field + packed)
-        (made,) = unpack(tmp_path / "z.deb", tmp_path / "out")
-        assert made.read_bytes() == b"data"
-        monkeypatch.setenv("PATH", "")
-        with pytest.raises(FetchError, match="zstd is needed"):
-            unpack(tmp_path / "z.deb", tmp_path / "out")
+    head, tape = (tmp_path / "a.deb").read_bytes().split(b"data.tar  ", 1)
+    size, tape = int(tape[38:48]), tape[50:]
+    packed = subprocess.run(
+        [program, "-c"], input=tape[:size], capture_output=True, check=True
+    ).stdout
+    field = f"{'data.tar.zst':<48}{len(packed):<10}`\n".encode()
+    (tmp_path / "z.deb").write_bytes(head + field + packed)
+    (made,) = unpack(tmp_path / "z.deb", tmp_path / "out")
+    assert made.read_bytes() == b"data"
+    monkeypatch.setattr(unpacking, "_MOST_AT_ONCE", 100)
+    with pytest.raises(FetchError, match="broken .it holds more than"):
+        unpack(tmp_path / "z.deb", tmp_path / "out")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FetchError, match="zstd is needed"):
+        unpack(tmp_path / "z.deb", tmp_path / "out")
+
+
+def test_an_archive_that_grows_without_bound_is_refused(a_deb, tmp_path, monkeypatch):
+    a_deb(tmp_path / "a.deb", {"./x": bytes(1000)}, "xz")
+    monkeypatch.setattr(unpacking, "MOST", 999)
+    with pytest.raises(FetchError, match="holds more than"):
+        unpack(tmp_path / "a.deb", tmp_path / "out")
 
 
 @pytest.mark.parametrize("data", [b"!<arch>\n", b"!<arch>\n" + b"x" * 60, b"!<arch>\nshort"])
@@ -95,6 +107,8 @@ def test_a_package_that_was_put_there_by_hand_needs_no_apt(shop, cache, monkeypa
     (toy,) = available(("toy",)).values()
     assert (toy.version, toy.sha256) == ("1:1.0-1", digest)
     assert sorted(messages(toy)) == sorted(PAIRS)
+    # it could not be had again
+    assert available(("toy",)) == {"toy": toy}
 
 
 def test_a_broken_catalogue_is_an_error(a_deb, shop):

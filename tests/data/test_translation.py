@@ -123,11 +123,33 @@ def test_a_package_for_training_that_does_not_come_is_left_out_and_said(market, 
     assert "toy-d is left out" in capsys.readouterr().err
 
 
-def test_without_the_test_packages_there_is_no_data(market):
+def test_a_network_that_fails_makes_no_smaller_set_and_what_came_is_kept(
+    market, cache, monkeypatch
+):
     (market.folder / "closed").touch()
-    with pytest.raises(FetchError, match=r"apt could not fetch.*toy-a.*Failed to fetch"):
+    with pytest.raises(FetchError, match=r"at least 3 of 4 packages.*toy-a.*run the same again"):
         translation()
-    assert asked(market) == ["toy-a"]
+    assert asked(market) == ["toy-a", "toy-b", "toy-c"]
+    assert not list((cache / "translation").glob("pairs*"))
+    (market.folder / "closed").unlink()
+
+    def flaky(package):
+        if package.name == "toy-d":
+            raise FetchError("no network", package.name)
+        return messages(package)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(here, "messages", flaky)
+        with pytest.raises(FetchError, match=r"1 of 4 packages could not be had.*toy-d"):
+            translation()
+    assert translation().manifest["left_out"] == {}
+    assert asked(market)[3:] == ["toy-a", "toy-b", "toy-c", "toy-d"]
+
+
+def test_a_test_package_without_catalogues_is_an_error(market, a_deb):
+    a_deb(market.folder / "toy-a_1%3a1.0-1_all.deb", {"./usr/bin/x": b"no catalogue"})
+    with pytest.raises(FetchError, match="has no file"):
+        translation()
 
 
 def test_without_apt_the_way_out_is_told(market, monkeypatch):

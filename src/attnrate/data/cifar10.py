@@ -15,6 +15,7 @@ from attnrate.data.registry import (
     cache_folder,
     discard,
     fetch,
+    one_at_a_time,
     say,
     settle,
     work_folder,
@@ -87,13 +88,18 @@ class Cifar10:
 def cifar10() -> Cifar10:
     """All of CIFAR-10; fetched, checked and unpacked when it is not in the cache yet."""
     place = cache_folder() / "cifar10"
-    if place.is_dir():
-        try:
-            return _opened(place)
-        except (OSError, ValueError):
-            # only a broken file gets here: a folder is moved to its place when it is complete
-            shutil.rmtree(place, ignore_errors=True)
-            say("CIFAR-10 in the cache was corrupt and has been deleted")
+    with one_at_a_time("cifar10"):
+        if place.is_dir():
+            try:
+                return _opened(place)
+            except (OSError, EOFError, ValueError):
+                # only a broken file gets here: a folder is moved to its place when complete
+                shutil.rmtree(place, ignore_errors=True)
+                say("CIFAR-10 in the cache was corrupt and has been deleted")
+        return _fetched(place)
+
+
+def _fetched(place: Path) -> Cifar10:
     if find_spec("PIL") is None:
         raise FetchError(
             "Pillow is needed to read the images and is not here",

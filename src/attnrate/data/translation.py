@@ -16,7 +16,16 @@ from typing import Any
 from attnrate.data.catalogues import Pairs, messages
 from attnrate.data.clean import clean, key
 from attnrate.data.debian import available
-from attnrate.data.registry import FetchError, Package, cache_folder, say, settle, work_folder
+from attnrate.data.registry import (
+    BadArchive,
+    FetchError,
+    Package,
+    cache_folder,
+    one_at_a_time,
+    say,
+    settle,
+    work_folder,
+)
 from attnrate.data.translation_packages import SMALL, TEST, TRAIN, VALIDATION
 from attnrate.errors import require_choice
 
@@ -68,12 +77,17 @@ def translation(packages: object = "all") -> Translation:
     require_choice("packages", packages, ("all", "small"))
     small = packages == "small"
     place = cache_folder() / "translation" / f"pairs-{'small-' if small else ''}{_RULES}"
-    if place.is_dir():
-        try:
-            return _opened(place)
-        except (OSError, EOFError, ValueError, KeyError, zlib.error):
-            shutil.rmtree(place, ignore_errors=True)
-            say("the translation pairs in the cache were corrupt and are made again")
+    with one_at_a_time("translation"):
+        if place.is_dir():
+            try:
+                return _opened(place)
+            except (OSError, EOFError, ValueError, KeyError, zlib.error):
+                shutil.rmtree(place, ignore_errors=True)
+                say("the translation pairs in the cache were corrupt and are made again")
+        return _made(place, small)
+
+
+def _made(place: Path, small: bool) -> Translation:
     names = tuple(name for split in SPLITS.values() for name in split if not small or name in SMALL)
     raw, left_out = _collect(names)
     splits, counts = split_by_package(raw)
@@ -151,19 +165,30 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
         )
     left_out = {name: "this release has no such package" for name in names if name not in found}
     raw: dict[Package, Pairs] = {}
-    failures = 0
+    failed: list[FetchError] = []
     with _bar(len(found)) as step:
         for package in found.values():
             step(package.name)
             try:
                 raw[package] = messages(package)
-                failures = 0
-            except FetchError as problem:
-                failures += 1
-                # held-out packages make the test set; and after a few in a row it is no accident
-                if package.name not in SPLITS["train"] or failures == _PATIENCE:
+            except BadArchive as problem:
+                # held-out packages make the test set
+                if package.name not in SPLITS["train"]:
                     raise
                 left_out[package.name] = problem.what
+            except FetchError as problem:
+                # the others may come, and are kept; but a network that is down need not be asked on
+                failed.append(problem)
+                if len(failed) == _PATIENCE:
+                    break
+    if failed:
+        # fewer pairs would be kept for good, and scores would not compare
+        raise FetchError(
+            f"{'at least ' if len(failed) == _PATIENCE else ''}{len(failed)} of {len(found)} "
+            f"packages could not be had ({failed[0].what})",
+            failed[0].file,
+            f"What has come is kept: run the same again. {failed[0].remedy}".strip(),
+        )
     for name, reason in left_out.items():
         say(f"{name} is left out ({reason})")
     return raw, left_out

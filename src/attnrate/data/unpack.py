@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,9 +15,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from attnrate.data.registry import FetchError
+from attnrate.data.registry import BadArchive, FetchError
 
 _AR = b"!<arch>\n"
+#: No archive of ours holds a tenth of it
+MOST = 8 << 30
+_MOST_AT_ONCE = 1 << 30
 
 
 def unpack(
@@ -25,9 +29,10 @@ def unpack(
     """Write the archive's files below its folder `below`, under their names from there.
 
     `wanted` are patterns of those names. Zip files and wheels, tar files of any compression, and
-    Debian packages. Links are left out, and a name that would lead out of `into` is an error.
+    Debian packages. Links are left out, and a name that would lead out of `into` is an error, as
+    are more than MOST bytes.
     """
-    made = []
+    made, left = [], MOST
     try:
         for name, opened in _files(archive):
             if not name.startswith(below):
@@ -38,7 +43,11 @@ def unpack(
             place = into / _inside(rest, archive)
             place.parent.mkdir(parents=True, exist_ok=True)
             with opened() as packed, place.open("wb") as out:
-                shutil.copyfileobj(packed, out, 1 << 20)
+                while chunk := packed.read(1 << 20):
+                    left -= len(chunk)
+                    if left < 0:
+                        raise _too_much(archive)
+                    out.write(chunk)
             made.append(place)
     except (
         zipfile.BadZipFile,
@@ -47,17 +56,21 @@ def unpack(
         lzma.LZMAError,
         EOFError,
     ) as problem:
-        raise FetchError(f"an archive is broken ({problem})", archive.name) from None
+        raise BadArchive(f"an archive is broken ({problem})", archive.name) from None
     if not made:
-        raise FetchError(f"an archive has no file {below}{'|'.join(wanted)}", archive.name)
+        raise BadArchive(f"an archive has no file {below}{'|'.join(wanted)}", archive.name)
     return made
+
+
+def _too_much(archive: Path) -> BadArchive:
+    return BadArchive(f"an archive holds more than {MOST >> 30} GB", archive.name)
 
 
 def _inside(name: str, archive: Path) -> PurePosixPath:
     path = PurePosixPath(name)
     # a backslash or a drive is a separator on another system
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
-        raise FetchError(f"an archive has a file with an unsafe name, {name!r}", archive.name)
+        raise BadArchive(f"an archive has a file with an unsafe name, {name!r}", archive.name)
     return path
 
 
@@ -98,7 +111,15 @@ def _unzstd(name: str, data: bytes) -> bytes:
     program = shutil.which("zstd")
     if program is None:
         raise FetchError("zstd is needed to open a package", name, "Install it (apt-get install).")
-    done = subprocess.run([program, "-dc"], input=data, capture_output=True, check=False)
-    if done.returncode:
+    with tempfile.TemporaryFile() as packed:
+        packed.write(data)
+        packed.seek(0)
+        command = [program, "-dcq"]
+        with subprocess.Popen(command, stdin=packed, stdout=subprocess.PIPE) as running:
+            found = cast(IO[bytes], running.stdout).read(_MOST_AT_ONCE + 1)
+            if len(found) > _MOST_AT_ONCE:
+                running.kill()
+                raise tarfile.ReadError(f"it holds more than {_MOST_AT_ONCE >> 20} MB")
+    if running.returncode:
         raise tarfile.ReadError("zstd could not read it")
-    return done.stdout
+    return found
