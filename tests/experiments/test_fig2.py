@@ -20,6 +20,7 @@ def made(seed, variation=0.2, rank=10.0, ranks=8.0, error=0.4):
     spectra = {
         "first": head,
         "last": head,
+        "all": [[head["values"]] * 2] * 2,
         "rank99": [[ranks] * 2] * 2,
         "rank99_gauged": table,
         "untrained_rank99": table,

@@ -10,6 +10,7 @@ from attnrate.errors import InputError
 from attnrate.experiments import NAMES, load, run
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.experiment import (
+    MISSING,
     Conclusion,
     Experiment,
     Result,
@@ -71,6 +72,30 @@ def test_a_run_keeps_its_records_and_the_second_run_trains_nothing(
     run_experiments("fig1", "quick", folder, workers=1)
     assert keys(folder) == first
     assert len(first) == 1
+
+
+def test_what_had_no_data_is_tried_again_by_the_next_run(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    experiments["fig1"] = made_up("fig1", FIT)
+    folder = run_experiments(["fig1"], "quick", tmp_path / "out", workers=1)
+    ((key, _),) = keys(folder)
+    with Store(folder / "trials.sqlite") as kept:
+        (row,) = kept.finished()
+        kept.forget([key])
+        settings = row.settings
+        trial = Trial(settings["target"], settings["model"], settings["recipe"], settings["seed"])
+        kept.add(trial, {MISSING: "no network"}, 0.1, "a worker")
+    run_experiments("fig1", "quick", folder, workers=1)
+    with Store(folder / "trials.sqlite", writable=False) as kept:
+        (row,) = kept.finished()
+    assert row.key == key
+    assert MISSING not in row.result
+
+
+def test_parts_of_a_figure_stand_for_the_figure() -> None:
+    assert load("fig3a") is load("fig3b") is load("fig3")
+    assert run.as_names(["fig3b", "fig3a", "fig1"]) == ("fig1", "fig3")
 
 
 def test_one_trial_of_two_experiments_is_run_once(

@@ -77,8 +77,18 @@ def test_the_opposite_is_found_where_that_is_so(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_seed_decides_nothing_nor_does_a_model_that_has_not_learned(name):
-    assert set(verdicts(name, everything(name, seeds=1)).values()) == {"open"}
+def test_one_seed_decides_by_no_drop_at_all_or_a_large_one(name):
+    assert set(verdicts(name, everything(name, seeds=1)).values()) == {"holds", "open"}
+    found = verdicts(name, everything(name, 0.8, 0.65, 0.79, 0.79, 0.65, seeds=1))
+    assert set(found.values()) == {"open"}
+    found = verdicts(name, everything(name, 0.8, 0.5, 0.8, 0.8, 0.5, seeds=1))
+    assert set(found.values()) == {"holds"}
+    found = verdicts(name, everything(name, 0.8, 0.8, 0.5, 0.5, 0.8, seeds=1))
+    assert set(found.values()) == {"does not hold"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_has_not_learned_decides_nothing(name):
     weak = everything(name, 0.2, 0.1, 0.2, 0.2, 0.1)
     assert set(verdicts(name, weak).values()) == {"open"}
     assert set(verdicts(name, []).values()) == {"open"}
@@ -98,6 +108,8 @@ def test_no_data_are_told_and_nothing_fails(name):
     said = concluded(name, [Result(label, {"missing": "no package client"})])
     assert {claim.verdict for claim in said.claims} == {"not testable here"}
     assert all(claim.correction == "no package client" for claim in said.claims)
+    some = [*everything(name), Result(label | {"seed": 9}, {"missing": "no package client"})]
+    assert "1 of 13 models are missing: no package client" in concluded(name, some).paragraphs[0]
 
 
 def test_a_drop_is_relative_and_paired_by_seed():

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attnrate.errors import InputError, StoreError
-from attnrate.experiments import real_work, training
+from attnrate.experiments import real_translation, real_work, training
+from attnrate.experiments.real_translation import Sentences
 from attnrate.experiments.real_work import Photographs
 from attnrate.experiments.training import train, trained
 from attnrate.models.vit import ViT
@@ -104,6 +105,7 @@ def test_images_are_enlarged_for_a_model_of_larger_ones():
         ("cifar10", {"seed": -1}, "seed"),
         ("cifar10", {"threads": 0}, "threads"),
         ("cifar10", {"device": "abacus"}, "torch knows no such device"),
+        ("cifar10", {"device": "cuda:77"}, "torch knows no such device"),
     ],
 )
 def test_wrong_requests_leave_no_folder(tmp_path, task, changes, said):
@@ -158,3 +160,32 @@ def test_a_trained_model_is_profiled_on_a_folder_of_images(tmp_path):
     wanted = profile(done.model, [normalised(images)], cut_inputs=0)
     assert len(found.layers) == done.model.settings.layers
     np.testing.assert_allclose(found.sigma(1, 0), wanted.sigma(1, 0), rtol=1e-4)
+
+
+class Words:
+    size = 12
+
+    def __init__(self, file):
+        self.file = file
+
+    def decode(self, ids):
+        return " ".join("abcdefghijkl"[i] for i in ids)
+
+
+def test_a_translator_is_trained_and_kept_with_its_vocabulary(tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    rows = [random.integers(3, 12, n).tolist() for n in random.integers(4, 16, 300)]
+    words = Words(tmp_path / "words")
+    words.file.write_text("{}")
+    texts = tuple((words.decode(row), words.decode(row)) for row in rows[:9])
+    data = Sentences(tuple((row, row) for row in rows), tuple(rows[:9]), texts, words, False)
+    asked = []
+    monkeypatch.setattr(real_translation, "sentences", lambda *given: asked.append(given) or data)
+    done = train("translation", tmp_path / "run", limit=150, epochs=1, threads=1)
+    assert asked == [("all", 8000, 60, 150)]
+    assert done.model.settings.vocabulary == 12
+    assert {"bleu", "signature", "samples"} <= done.scores.keys()
+    assert (done.folder / "vocabulary.json").read_text() == "{}"
+    again = trained(done.folder)
+    assert torch.equal(numbers(again.model), numbers(done.model))
+    assert np.isnan(again.epochs[0].test_loss)

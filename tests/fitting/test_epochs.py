@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import epoch_standin
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnrate.errors import InputError
+from attnrate.errors import AccuracyWarning, InputError
 from attnrate.fitting import checkpoint as store
 from attnrate.fitting import epochs
 from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
@@ -82,6 +83,21 @@ def test_a_run_in_parts_is_the_run_in_one(tmp_path: Path) -> None:
     assert same_weights(whole.model.state_dict(), parts.model.state_dict())
     assert [e.loss for e in whole.epochs] == [e.loss for e in parts.epochs]
     assert len(store.saved(tmp_path)) == 2
+
+
+def test_what_changes_the_last_bits_is_told_when_a_run_goes_on(tmp_path: Path) -> None:
+    epoch_standin.run(tmp_path, until=1)
+    torch.manual_seed(1)
+    model = ViT("cpu", **epoch_standin.SIZES, dropout=0.1)
+    with pytest.warns(AccuracyWarning, match="not to the same bits.*threads 1 then, 2 now"):
+        train_epochs(
+            model, epoch_standin.feed(), epoch_standin.recipe(threads=2), folder=tmp_path, until=2
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train_epochs(
+            model, epoch_standin.feed(), epoch_standin.recipe(threads=None), folder=tmp_path
+        )
 
 
 def test_training_leaves_the_callers_generator_and_threads_alone() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnrate.data.registry import (
-    BadArchive,
+    ArchiveError,
     Package,
     cache_folder,
     discard,
@@ -56,7 +56,7 @@ def _read(file: Path) -> Pairs:
     try:
         entries: Any = polib.mofile(str(file))
     except (OSError, UnicodeDecodeError, ValueError) as problem:
-        raise BadArchive(f"a catalogue is broken ({problem})", file.name) from None
+        raise ArchiveError(f"a catalogue is broken ({problem})", file.name) from None
     pairs = []
     for entry in entries:
         if entry.msgid_plural:

@@ -64,7 +64,7 @@ class FetchError(AttnrateError):
         super().__init__(f"{what}: {file}." + (f" {remedy}" if remedy else ""))
 
 
-class BadArchive(FetchError):
+class ArchiveError(FetchError):
     """A file that has come, and has not in it what was wanted."""
 
 

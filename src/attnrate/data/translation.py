@@ -17,7 +17,7 @@ from attnrate.data.catalogues import Pairs, messages
 from attnrate.data.clean import clean, key
 from attnrate.data.debian import available
 from attnrate.data.registry import (
-    BadArchive,
+    ArchiveError,
     FetchError,
     Package,
     cache_folder,
@@ -171,7 +171,7 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
             step(package.name)
             try:
                 raw[package] = messages(package)
-            except BadArchive as problem:
+            except ArchiveError as problem:
                 # held-out packages make the test set
                 if package.name not in SPLITS["train"]:
                     raise

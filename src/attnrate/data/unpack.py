@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from attnrate.data.registry import BadArchive, FetchError
+from attnrate.data.registry import ArchiveError, FetchError
 
 _AR = b"!<arch>\n"
 #: No archive of ours holds a tenth of it
@@ -56,21 +56,21 @@ def unpack(
         lzma.LZMAError,
         EOFError,
     ) as problem:
-        raise BadArchive(f"an archive is broken ({problem})", archive.name) from None
+        raise ArchiveError(f"an archive is broken ({problem})", archive.name) from None
     if not made:
-        raise BadArchive(f"an archive has no file {below}{'|'.join(wanted)}", archive.name)
+        raise ArchiveError(f"an archive has no file {below}{'|'.join(wanted)}", archive.name)
     return made
 
 
-def _too_much(archive: Path) -> BadArchive:
-    return BadArchive(f"an archive holds more than {MOST >> 30} GB", archive.name)
+def _too_much(archive: Path) -> ArchiveError:
+    return ArchiveError(f"an archive holds more than {MOST >> 30} GB", archive.name)
 
 
 def _inside(name: str, archive: Path) -> PurePosixPath:
     path = PurePosixPath(name)
     # a backslash or a drive is a separator on another system
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
-        raise BadArchive(f"an archive has a file with an unsafe name, {name!r}", archive.name)
+        raise ArchiveError(f"an archive has a file with an unsafe name, {name!r}", archive.name)
     return path
 
 

@@ -25,10 +25,13 @@ NAMES = (
     "open-questions",
     "propositions",
 )
+#: Names of parts, which come with the whole
+PARTS = {"fig3a": "fig3", "fig3b": "fig3"}
 
 
 def load(name: object) -> Experiment:
     """The experiment of that name; InputError with the nearest names for another."""
+    name = PARTS.get(name, name) if isinstance(name, str) else name
     if not isinstance(name, str) or name not in NAMES:
         raise InputError("there is no such experiment", name, hint(str(name), NAMES))
     found: Experiment = import_module(f"attnrate.experiments.{module_of(name)}").EXPERIMENT

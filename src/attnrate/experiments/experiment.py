@@ -17,6 +17,9 @@ from attnrate.fitting.trial import Trial
 #: quick: minutes on two cores, every experiment represented; paper: the full grids, 5 seeds
 Preset = Literal["quick", "paper"]
 
+#: In the values of a task whose data could not be had: why. It is tried again by the next run.
+MISSING = "missing"
+
 
 @dataclass(frozen=True)
 class Task:

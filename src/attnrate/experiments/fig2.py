@@ -144,16 +144,12 @@ def _paragraphs(done: Sequence[Result], claims: Sequence[Claim]) -> tuple[str, .
 
 def _figures(one: Result) -> tuple[Figure, ...]:
     spectra = one.values["spectra"]
-    violins: list[Panel] = []
-    for which, title in _SHOWN.items():
-        values = tuple(violin_values(row) for row in spectra[which]["values"])
-        # what lies at the rounding of the arithmetic would stretch the axis over empty decades
-        floor = 1e-6 * max(max(row) for row in values)
-        count = sum(row[len(row) // 2] > floor for row in values)
-        places = tuple(float(place) for place in range(1, count + 1))
-        violins.append(
-            Violins(title, "k", "σ_k / T", "over images", places, values[:count], y_scale="log")
-        )
+    violins = [_violins(title, spectra[which]["values"]) for which, title in _SHOWN.items()]
+    every = [
+        _violins(f"layer {layer + 1}, head {head + 1}", values)
+        for layer, row in enumerate(spectra["all"])
+        for head, values in enumerate(row)
+    ]
     maps: list[Panel] = [
         Matrix(
             title,
@@ -179,12 +175,28 @@ def _figures(one: Result) -> tuple[Figure, ...]:
             tuple(violins),
         ),
         Figure(
+            "fig2-every-head",
+            "The largest singular values of every head over images",
+            f"Seed {one.label['seed']}, as above for all heads.",
+            tuple(every),
+        ),
+        Figure(
             "fig2-heads",
             "All heads: the rank that holds 99 % of the energy",
             "The median over images; shades reach up to m_h.",
             tuple(maps),
         ),
     )
+
+
+def _violins(title: str, rows: Sequence[Sequence[float]]) -> Panel:
+    """One violin a singular value."""
+    values = tuple(violin_values(row) for row in rows)
+    # what lies at the rounding of the arithmetic would stretch the axis over empty decades
+    floor = 1e-6 * max(max(row) for row in values)
+    count = sum(row[len(row) // 2] > floor for row in values)
+    places = tuple(float(place) for place in range(1, count + 1))
+    return Violins(title, "k", "σ_k / T", "over images", places, values[:count], y_scale="log")
 
 
 def _table(done: Sequence[Result]) -> Table:

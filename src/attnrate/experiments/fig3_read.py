@@ -75,17 +75,17 @@ def seeds_apart(results: Sequence[Result]) -> list[float]:
 
 
 def predictions(done: Sequence[Result]) -> list[tuple[int, float, float]]:
-    """For every smaller model: m_h, the largest model's tail beyond m_h, the excess of the loss.
+    """For every smaller model: m_h, the largest model's energy beyond m_h, the excess of the loss.
 
-    Both are of the same seed; the tail is a share, the mean over all heads,
-    with the rows' means, which softmax does not see, taken out.
+    Both are of the same seed; the energy is a share, the mean over all heads, with the rows' means,
+    which softmax does not see, taken out.
     """
     rows = []
     for seed in sorted({one.label["seed"] for one in done}):
         ours = sorted(select(done, seed=seed), key=lambda one: one.label["m_h"])
         largest = ours[-1]
         heads = np.array(largest.values["spectra"]["gauged"])
-        shares = tails(heads) / np.maximum(tails(heads)[..., :1], 1e-300)
+        shares = np.square(tails(heads) / np.maximum(tails(heads)[..., :1], 1e-300))
         for one in ours[:-1]:
             m_h = one.label["m_h"]
             excess = one.values["train_loss"] - largest.values["train_loss"]
@@ -93,11 +93,11 @@ def predictions(done: Sequence[Result]) -> list[tuple[int, float, float]]:
     return rows
 
 
-def rank_correlation(x: Sequence[float], y: Sequence[float]) -> Interval:
-    """Spearman's, with Fisher's interval (the variance of Bonett and Wright)."""
+def correlation(x: Sequence[float], y: Sequence[float]) -> Interval:
+    """Pearson's, with Fisher's interval."""
     if len(x) < 4 or len(set(x)) < 2 or len(set(y)) < 2:
         return Interval(math.nan, math.nan, math.nan, len(x))
-    r = float(stats.spearmanr(x, y).statistic)
+    r = float(stats.pearsonr(x, y).statistic)
     z = math.atanh(min(max(r, -0.999999), 0.999999))
-    half = 1.96 * math.sqrt((1 + r * r / 2) / (len(x) - 3))
+    half = 1.96 / math.sqrt(len(x) - 3)
     return Interval(r, math.tanh(z - half), math.tanh(z + half), len(x))

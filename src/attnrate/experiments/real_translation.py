@@ -6,7 +6,7 @@ documented test set (messages of programs, no news: it does not compare with WMT
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -17,10 +17,10 @@ from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
 from attnrate.experiments.real_work import (
     MOVED,
-    RECIPES,
-    TUNING_RATE,
     Parts,
     history,
+    recipe,
+    recipe_of,
     with_data,
 )
 from attnrate.fitting.epochs import EpochRecipe, Training, train_epochs
@@ -49,7 +49,16 @@ class Sentences:
 
 
 def sentences(packages: str, tokens: int, longest: int, tests: int) -> Sentences:
-    """Training pairs of at most `longest` tokens a side, and test pairs evenly spread."""
+    """Training pairs of at most `longest` tokens a side, and test pairs evenly spread.
+
+    What is needed to score them is asked for at once, and not after an hour of training.
+    """
+    if find_spec("sacrebleu") is None:
+        raise FetchError(
+            "sacrebleu is needed to score translations and is not here",
+            "BLEU",
+            "Install it: pip install 'attnrate[data]'.",
+        )
     from attnrate.data.bpe import vocabulary
     from attnrate.data.translation import translation
 
@@ -57,7 +66,8 @@ def sentences(packages: str, tokens: int, longest: int, tests: int) -> Sentences
     words = vocabulary(data, tokens)
     coded = ((words.encode(english), words.encode(german)) for english, german in data.train)
     kept = tuple(pair for pair in coded if max(map(len, pair)) <= longest)
-    shown = data.test[:: max(1, len(data.test) // tests)][:tests]
+    count = min(tests, len(data.test))
+    shown = tuple(data.test[place * len(data.test) // count] for place in range(count))
     test = tuple(words.encode(english)[: 2 * longest] for english, _ in shown)
     return Sentences(kept, test, shown, words, data.documented)
 
@@ -70,6 +80,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
     first = {
         "kind": kind,
         "model": {},
+        "recipe": recipe_of(kind),
         "packages": "all",
         "vocabulary": 8000,
         "longest": 60,
@@ -84,7 +95,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
     unknown = changes.keys() - first.keys()
     if unknown:
         raise InputError("a task on sentences has no such setting", sorted(unknown))
-    return first | changes
+    return first | changes | {"model": asdict(seq2seq_settings(**changes.get("model", {})))}
 
 
 def translation_work(trial: Trial) -> dict[str, Any]:
@@ -92,12 +103,6 @@ def translation_work(trial: Trial) -> dict[str, Any]:
     asked = trial.target["text"]
 
     def work(folder: Path) -> dict[str, Any]:
-        if find_spec("sacrebleu") is None:
-            raise FetchError(
-                "sacrebleu is needed to score translations and is not here",
-                "BLEU",
-                "Install it: pip install 'attnrate[data]'.",
-            )
         data = sentences(asked["packages"], asked["vocabulary"], asked["longest"], asked["tests"])
         return train_on(data, asked, trial.seed, folder)
 
@@ -106,11 +111,12 @@ def translation_work(trial: Trial) -> dict[str, Any]:
 
 def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path) -> dict[str, Any]:
     """Train, score and fine-tune; plain values."""
-    sizes = seq2seq_settings(**asked["model"], vocabulary=data.vocabulary.size)
+    sizes = seq2seq_settings(**{**asked["model"], "vocabulary": data.vocabulary.size})
     moved = replace(sizes, moved=MOVED)
     model = _model(asked, moved if asked["altered"] else sizes, seed)
-    recipe = _recipe(asked, asked["epochs"], seed)
-    done = trained_on(data, model, asked["batch"], asked["parts"], recipe, folder / "first")
+    batch, parts = asked["batch"], asked["parts"]
+    plan = recipe(asked, asked["epochs"], seed)
+    done = trained_on(data, model, batch, parts, plan, folder / "first")
     values = {
         **judged(done, data, asked["beams"]),
         "parameters": model.parameter_count(),
@@ -119,14 +125,13 @@ def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path)
         "documented": data.documented,
     }
     if asked["tuned"]:
-        gentle = _recipe(asked, asked["tuned"], seed)
-        gentle = replace(gentle, lr=TUNING_RATE * gentle.lr)
+        gentle = recipe(asked, asked["tuned"], seed, tuning=True)
         for way, of in (("continued", sizes), ("tuned", moved)):
             other = _model(asked, of, seed)
             other.load_state_dict(done.model.state_dict())
             if way == "tuned":
                 values["untuned"] = scored(other, data, asked["beams"])
-            tuned = trained_on(data, other, asked["batch"], asked["parts"], gentle, folder / way)
+            tuned = trained_on(data, other, batch, parts, gentle, folder / way)
             values[way] = judged(tuned, data, asked["beams"])
     return values
 
@@ -135,11 +140,6 @@ def _model(asked: Mapping[str, Any], sizes: Seq2SeqSettings, seed: int) -> Trans
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return Seq2Seq(sizes) if asked["kind"] == "attention" else translator_like(sizes)
-
-
-def _recipe(asked: Mapping[str, Any], epochs: int, seed: int) -> EpochRecipe:
-    like = RECIPES["attention" if asked["kind"] == "attention" else "rival"]
-    return EpochRecipe(epochs=epochs, precision="float32", seed=seed, **like)
 
 
 def trained_on(
@@ -195,12 +195,12 @@ def scored(model: Translator, data: Sentences, beams: int) -> dict[str, Any]:
 
 def translations(model: Translator, data: Sentences, beams: int) -> list[str]:
     """The texts for all test sentences; those of like length are translated together."""
-    special = model.specials
+    special, device = model.specials, next(model.parameters()).device
     order = sorted(range(len(data.test)), key=lambda i: len(data.test[i]))
     found = [""] * len(order)
     for start in range(0, len(order), _AT_ONCE):
         chosen = order[start : start + _AT_ONCE]
-        source = padded([[*data.test[i], special.end] for i in chosen], special.pad)
+        source = padded([[*data.test[i], special.end] for i in chosen], special.pad).to(device)
         for i, words in zip(chosen, translate(model, source, beams), strict=True):
             found[i] = data.vocabulary.decode(words)
     return found

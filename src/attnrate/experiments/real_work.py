@@ -20,6 +20,7 @@ from torch import nn
 from attnrate.data.registry import FetchError, cache_folder
 from attnrate.errors import InputError
 from attnrate.experiments.claims import Claim
+from attnrate.experiments.experiment import MISSING
 from attnrate.fitting.epochs import EpochRecipe, Training, evaluate, train_epochs
 from attnrate.fitting.feed import Batch, Feed, Images, Outcome, normalised
 from attnrate.fitting.trial import Trial
@@ -42,6 +43,7 @@ TUNING_RATE = 0.3
 _WATCHED = 1000  # test images after every epoch
 _JUDGED = 10_000  # training images that the training error is of
 _GROUPS = 8  # of test images, whose mean spectra tell how much depends on the images
+_LARGEST = 16  # singular values of which every head's are kept
 _BATCH = 250
 _DIGITS = 6
 
@@ -95,7 +97,7 @@ def with_data(trial: Trial, work: Callable[[Path], dict[str, Any]]) -> dict[str,
     try:
         values = work(folder)
     except FetchError as problem:
-        return {"missing": str(problem)}
+        return {MISSING: str(problem)}
     shutil.rmtree(folder, ignore_errors=True)
     kept: dict[str, Any] = rounded(values)
     return kept
@@ -148,6 +150,7 @@ def image_settings(kind: str = "attention", **changes: Any) -> dict[str, Any]:
     first = {
         "kind": kind,
         "model": {},
+        "recipe": recipe_of(kind),
         "rival_layers": 3,
         "altered": False,
         "epochs": 3,
@@ -158,7 +161,14 @@ def image_settings(kind: str = "attention", **changes: Any) -> dict[str, Any]:
     unknown = changes.keys() - first.keys()
     if unknown:
         raise InputError("a task on images has no such setting", sorted(unknown))
-    return first | changes
+    # in full, so that another preset or recipe is another task
+    return first | changes | {"model": asdict(vit_settings(**changes.get("model", {})))}
+
+
+def recipe_of(kind: str) -> dict[str, Any]:
+    """What a step is like for this kind of model, fine-tuning included."""
+    like = RECIPES["attention" if kind == "attention" else "rival"]
+    return {**like, "tuning_rate": TUNING_RATE}
 
 
 def train_on(
@@ -169,8 +179,9 @@ def train_on(
     order = tuple(move_to_end(sizes.tokens, MOVED))
     model = _model(asked, replace(sizes, order=order) if asked["altered"] else sizes, seed)
     before = _spectra(model, data, asked["profiled"]) if asked["profiled"] else None
-    recipe = _recipe(asked, asked["epochs"], seed)
-    done = trained_on(data, model, asked["batch"], recipe, folder / "first")
+    done = trained_on(
+        data, model, asked["batch"], recipe(asked, asked["epochs"], seed), folder / "first"
+    )
     values = {
         **judged(done, data),
         "parameters": parameter_count(model),
@@ -182,8 +193,7 @@ def train_on(
         values["spectra"] = _spectra_plain(found)
         values["spectra"]["untrained_rank99"] = _ranks(before)
     if asked["tuned"]:
-        gentle = _recipe(asked, asked["tuned"], seed)
-        gentle = replace(gentle, lr=TUNING_RATE * gentle.lr)
+        gentle = recipe(asked, asked["tuned"], seed, tuning=True)
         for way, order_of in (("continued", None), ("tuned", order)):
             other = _model(asked, replace(sizes, order=order_of), seed)
             other.load_state_dict(done.model.state_dict())
@@ -207,9 +217,11 @@ def _model(asked: Mapping[str, Any], sizes: ViTSettings, seed: int) -> nn.Module
         return scanner_like(sizes, asked["kind"], asked["rival_layers"])
 
 
-def _recipe(asked: Mapping[str, Any], epochs: int, seed: int) -> EpochRecipe:
-    like = RECIPES["attention" if asked["kind"] == "attention" else "rival"]
-    # one precision on every machine, so that results compare
+def recipe(asked: Mapping[str, Any], epochs: int, seed: int, tuning: bool = False) -> EpochRecipe:
+    """The recipe of a task, in one precision on every machine, so that results compare."""
+    like = dict(asked["recipe"])
+    gentler = like.pop("tuning_rate")
+    like["lr"] *= gentler if tuning else 1.0
     return EpochRecipe(epochs=epochs, precision="float32", seed=seed, **like)
 
 
@@ -268,7 +280,8 @@ def _spectra_plain(found: Profile) -> dict[str, Any]:
     """The first head of the first and of the last layer in full, all heads summed up.
 
     "groups" are mean spectra of disjoint sets of images, "values" quantiles over images of each
-    singular value; both as the paper has them, without the gauge. "mean" has every head's mean
+    singular value; both as the paper has them, without the gauge; "all" has such quantiles of the
+    largest ones of every head. "mean" has every head's mean
     spectrum, layers by heads by m_h; "gauged" the same without what softmax cannot see.
     """
     last = found.layers[-1].number
@@ -282,6 +295,9 @@ def _spectra_plain(found: Profile) -> dict[str, Any]:
     return {
         "first": _head_plain(found, 0),
         "last": _head_plain(found, last),
+        "all": [
+            [_quantiles(found.sigma(*place)[:, :_LARGEST], 11) for place in row] for row in heads
+        ],
         "mean": means("none"),
         "gauged": means("softmax"),
         "rank99": _ranks(found),
@@ -291,14 +307,19 @@ def _spectra_plain(found: Profile) -> dict[str, Any]:
 
 def _head_plain(found: Profile, layer: int) -> dict[str, Any]:
     sigma = found.sigma(layer, 0).astype(float)
-    shares = np.linspace(0.0, 1.0, 21)
     ranks = rank_of(sigma, 0.99)
     return {
         "groups": [part.mean(0).tolist() for part in np.array_split(sigma, _GROUPS) if len(part)],
-        "values": np.quantile(sigma, shares, axis=0).T.tolist(),
+        "values": _quantiles(sigma, 21),
         "variation": (sigma.std(0) / np.maximum(sigma.mean(0), 1e-300)).tolist(),
         "rank99": [float(np.quantile(ranks, share)) for share in (0.05, 0.5, 0.95)],
     }
+
+
+def _quantiles(sigma: np.ndarray, count: int) -> list[list[float]]:
+    """Of every singular value over images, so many from the least to the largest."""
+    found: list[list[float]] = np.quantile(sigma, np.linspace(0.0, 1.0, count), axis=0).T.tolist()
+    return found
 
 
 def _ranks(found: Profile, gauge: str = "none") -> list[list[float]]:
@@ -314,8 +335,20 @@ def _ranks(found: Profile, gauge: str = "none") -> list[list[float]]:
 
 def missing(results: Sequence[Any]) -> str | None:
     """Why data could not be had, when that is all that the results say."""
-    reasons = [one.values["missing"] for one in results if "missing" in one.values]
-    return str(reasons[0]) if reasons and len(reasons) == len(results) else None
+    reasons = _reasons(results)
+    return reasons[0] if reasons and len(reasons) == len(results) else None
+
+
+def gaps(results: Sequence[Any]) -> str:
+    """A sentence about those tasks among others whose data could not be had, or nothing."""
+    reasons = _reasons(results)
+    if not reasons:
+        return ""
+    return f" {len(reasons)} of {len(results)} models are missing: {reasons[0]}"
+
+
+def _reasons(results: Sequence[Any]) -> list[str]:
+    return [str(one.values[MISSING]) for one in results if MISSING in one.values]
 
 
 def decided(claims: Sequence[Claim]) -> str:

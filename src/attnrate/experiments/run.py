@@ -13,7 +13,7 @@ from typing import cast, get_args
 
 from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
-from attnrate.experiments.experiment import Experiment, Preset, Result, Task
+from attnrate.experiments.experiment import MISSING, Experiment, Preset, Result, Task
 from attnrate.experiments.folder import as_path, look_at, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.work import RUN_TASK
@@ -56,10 +56,22 @@ def run_experiments(
     plans = [_plan(load(name), size) for name in chosen]
     place = claim_folder(folder, size)
     store = place / "trials.sqlite"
+    _forget_missing(plans, store)
     for wave in _waves(plans, size):
         sweep(wave, engine, store, workers, progress, RUN_TASK)
     conclude_experiments(plans, size, place)
     return place
+
+
+def _forget_missing(plans: Sequence[Plan], path: Path) -> None:
+    """Results that say only that data could not be had: perhaps they can be had now."""
+    if not path.exists():
+        return
+    trials = [task.trial for plan in plans for task in plan.tasks]
+    with Store(path) as kept:
+        gone = [row.key for row in kept.finished(trials) if MISSING in row.result]
+        if gone:
+            kept.forget(gone)
 
 
 def conclude_folder(folder: object) -> Path:
@@ -93,9 +105,7 @@ def as_names(names: object) -> tuple[str, ...]:
     words = (names,) if isinstance(names, str) else names
     if not isinstance(words, Iterable):
         raise InputError("names must be names of experiments", names, f"Known: {', '.join(NAMES)}.")
-    asked = list(words)
-    for name in asked:
-        load(name)
+    asked = [load(name).name for name in words]
     return tuple(name for name in NAMES if name in asked or not asked)
 
 

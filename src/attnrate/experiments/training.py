@@ -1,7 +1,7 @@
 """One model trained on real data, in a folder of its own: the command `train`.
 
 The folder holds checkpoints while it is trained (a killed run goes on from the last one), and in
-the end model.safetensors and result.json.
+the end model.safetensors and result.json; a translator's vocabulary, too.
 """
 
 import json
@@ -31,7 +31,7 @@ Task = Literal["cifar10", "translation"]
 #: Passes over the data; on two cores the `cpu` preset takes about an hour for either
 EPOCHS: dict[str, int] = {"cifar10": 20, "translation": 4}
 _COMMAND = "train"
-_RESULT = "result.json"
+_RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
 _IMAGES, _TESTS = (50_000, 10_000), 3071
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
@@ -104,7 +104,7 @@ def train(
     run = _on_images if asked.task == "cifar10" else _on_sentences
     if mark is None:
         write_mark(place, _COMMAND, {"task": asked.task, "asked": settings})
-    done, scores = run(asked, place / "checkpoints", {"device": device, "progress": progress})
+    done, scores = run(asked, place, {"device": device, "progress": progress})
     return _kept(asked, done, scores, place)
 
 
@@ -171,7 +171,7 @@ def _require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
 
 def _on_images(
-    asked: _Asked, folder: Path, how: Mapping[str, Any]
+    asked: _Asked, place: Path, how: Mapping[str, Any]
 ) -> tuple[Training, dict[str, Any]]:
     train_count, test_count = (min(count, asked.limit or count) for count in _IMAGES)
     data = real_work.photographs(train_count, test_count)
@@ -179,13 +179,13 @@ def _on_images(
     if asked.altered:
         sizes = replace(sizes, order=tuple(move_to_end(sizes.tokens, MOVED)))
     model = _seeded(ViT, sizes, asked)
-    done = real_work.trained_on(data, model, _BATCH, asked.recipe, folder, **how)
+    done = real_work.trained_on(data, model, _BATCH, asked.recipe, place / _STEPS, **how)
     scores = real_work.judged(done, data)
     return done, {"tests": test_count, **scores}
 
 
 def _on_sentences(
-    asked: _Asked, folder: Path, how: Mapping[str, Any]
+    asked: _Asked, place: Path, how: Mapping[str, Any]
 ) -> tuple[Training, dict[str, Any]]:
     sizes = seq2seq_settings(asked.preset, **asked.changes, moved=MOVED if asked.altered else 0)
     tests = min(_TESTS, asked.limit or _TESTS)
@@ -194,9 +194,11 @@ def _on_sentences(
         step = max(1, len(data.train) // asked.limit)
         data = replace(data, train=data.train[::step][: asked.limit])
     model = _seeded(Seq2Seq, replace(sizes, vocabulary=data.vocabulary.size), asked)
-    done = real_translation.trained_on(
-        data, cast(Seq2Seq, model), _TOKENS, 1, asked.recipe, folder, **how
-    )
+    # without it the numbers of the tokens would mean nothing
+    shutil.copyfile(data.vocabulary.file, place / _WORDS)
+    translator = cast(Seq2Seq, model)
+    steps = place / _STEPS
+    done = real_translation.trained_on(data, translator, _TOKENS, 1, asked.recipe, steps, **how)
     scores = real_translation.judged(done, data, beams=1)
     return done, {"tests": tests, "documented": data.documented, **scores}
 
@@ -224,7 +226,7 @@ def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) ->
     beside = place / f"{_RESULT}.partial"
     beside.write_text(text + "\n", encoding="utf-8")
     beside.replace(place / _RESULT)
-    shutil.rmtree(place / "checkpoints", ignore_errors=True)
+    shutil.rmtree(place / _STEPS, ignore_errors=True)
     return Trained(done.model, asked.task, done.epochs, result["scores"], place)
 
 

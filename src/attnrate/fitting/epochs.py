@@ -7,6 +7,7 @@ is warmed up and falls along a cosine, gradients are clipped, norms and biases d
 import math
 import os
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,7 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
 from attnrate.fitting import checkpoint as store
 from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
 from attnrate.fitting.feed import Ahead, Batch, Feed
@@ -150,12 +151,14 @@ def train_epochs(
     facts = {} if before is None else dict(before.facts)
     history = [Epoch(**each) for each in facts.get("history", [])]
     precision = facts.get("precision") or _precision(recipe, model)
-    threads = recipe.threads or facts.get("threads") or torch.get_num_threads()
+    threads = recipe.threads or facts.get("machine", {}).get("threads")
+    threads = threads or torch.get_num_threads()
     show = make_epoch_progress(progress, feed.unit, recipe.epochs)
     with kept_memory(), _threads(threads), torch.random.fork_rng(), show:
         torch.manual_seed(recipe.seed)
         if before is not None:
             store.restore(before, model, optimizers)
+            _tell_changes(facts.get("machine", {}), _machine(model, threads))
         for number in range(len(history), last):
             with _autocast(precision, model):
                 done = _epoch(model, feed, recipe, optimizers, number, show.tell)
@@ -167,7 +170,7 @@ def train_epochs(
                     "settings": settings,
                     "history": [asdict(each) for each in history],
                     "precision": precision,
-                    "threads": threads,
+                    "machine": _machine(model, threads),
                 }
                 store.write(place, store.snapshot(number + 1, model, optimizers, facts))
     model.eval()
@@ -276,6 +279,22 @@ def _settings(model: nn.Module, feed: Feed, recipe: EpochRecipe) -> dict[str, di
     }
 
 
+def _machine(model: nn.Module, threads: int) -> dict[str, object]:
+    """What the last bits of a sum depend on."""
+    return {"threads": threads, "device": str(_place(model)), "torch": str(torch.__version__)}
+
+
+def _tell_changes(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    changed = [
+        f"{name} {before[name]} then, {value} now"
+        for name, value in now.items()
+        if name in before and before[name] != value
+    ]
+    if changed:
+        said = "training goes on, but not to the same bits as without the break: "
+        warnings.warn(said + "; ".join(changed), AccuracyWarning, stacklevel=3)
+
+
 def _before(
     place: Path | None, settings: Mapping[str, Mapping[str, object]]
 ) -> store.Checkpoint | None:
@@ -290,9 +309,10 @@ def _before(
 def as_device(device: object) -> torch.device:
     """The device of that name, or an InputError."""
     try:
-        return torch.device(device)  # type: ignore[call-overload, no-any-return]
-    except (RuntimeError, TypeError) as problem:
-        raise InputError("torch knows no such device", device, 'Pass "cpu", say.') from problem
+        found = torch.empty(0, device=device)  # type: ignore[call-overload]
+    except (RuntimeError, TypeError, AssertionError) as problem:
+        raise InputError("torch knows no such device here", device, 'Pass "cpu", say.') from problem
+    return torch.device(found.device)
 
 
 def _place(model: nn.Module) -> torch.device:
@@ -326,11 +346,13 @@ def _precision(recipe: EpochRecipe, model: nn.Module) -> str:
 
 
 def _seconds(dtype: torch.dtype, device: torch.device) -> float:
-    """The best of three products of two matrices."""
-    x = torch.ones(256, 256, dtype=dtype, device=device)
+    """The best of three products of two matrices, after one that warms up."""
+    # on a GPU a small one would take as long in any precision: the time of its start
+    size = 256 if device.type == "cpu" else 4096
+    x = torch.ones(size, size, dtype=dtype, device=device)
     times = []
-    for _ in range(3):
+    for _ in range(4):
         begin = time.perf_counter()
         (x @ x)[0, 0].item()
         times.append(time.perf_counter() - begin)
-    return min(times)
+    return min(times[1:])

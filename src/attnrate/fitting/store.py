@@ -151,6 +151,11 @@ class Store:
         found = {row[0]: Failed(row[0], _loads(row[1]), *row[2:]) for row in rows}
         return [*found.values()] if trials is None else _in_order(found, trials)
 
+    def forget(self, keys: Iterable[str]) -> None:
+        """Take finished trials out, so that the next sweep runs them again."""
+        with self._transaction(durable=True):
+            self._db.executemany("DELETE FROM trial WHERE key = ?", [(key,) for key in keys])
+
     def finished_keys(self) -> set[str]:
         """The keys of all finished trials."""
         with self._translated():
