@@ -8,7 +8,6 @@ from attnrate.experiments.experiment import Result, errors, select
 from attnrate.experiments.open_variants import BASELINE, VARIANTS
 from attnrate.experiments.plots import Cell, Curves, Figure, Table
 from attnrate.experiments.spectral import (
-    LONG,
     Spectral,
     cell,
     claim_of,
@@ -65,6 +64,11 @@ def _targets(results: Results) -> list[Spectral]:
     return [Spectral(alpha, rank) for alpha, rank in pairs]
 
 
+def _varied(results: Results) -> list[Spectral]:
+    """The targets that were learned with more than one head size."""
+    return [t for t in _targets(results) if len(_sizes(select(results, **t.label))) > 1]
+
+
 def _sizes(results: Results) -> list[int]:
     return sorted({one.label["size"] for one in results})
 
@@ -118,8 +122,8 @@ def _verdict(found: Interval, each: Sequence[float]) -> Verdict:
 
 
 def size_slope(results: Results, variant: str, target: Spectral) -> Interval:
-    """The exponent of the error in the total head size, where that is below the rank."""
-    sizes = target.below(_sizes(results))
+    """The exponent of the error in the total head size."""
+    sizes = _sizes(select(results, **target.label))
     return error_slope(results, "size", sizes, variant=variant, **target.label)
 
 
@@ -128,8 +132,7 @@ def _phenomenon(results: Results) -> Claim:
         (name, t.name): size_slope(results, name, t)
         for name in _present(results)
         if name != BASELINE
-        for t in _targets(results)
-        if t.rank == LONG
+        for t in _varied(results)
     }
     seen = {key: s for key, s in slopes.items() if known(s)}
     falling = [key for key, s in seen.items() if s.value < 0]
@@ -146,7 +149,7 @@ def _phenomenon(results: Results) -> Claim:
         "is also seen in Transformers with heads, layers, residuals and layer norm.",
         verdict,
         f"The error falls with the total head size in {len(falling)} of {len(seen)} pairs of "
-        f"variant and target with r = ∞, in {len(sure)} of them with its whole interval; it rises "
+        f"variant and target, in {len(sure)} of them with its whole interval; it rises "
         f"for certain in {len(rising)}.",
         len(falling) / len(seen) if seen else None,
     )
@@ -154,21 +157,19 @@ def _phenomenon(results: Results) -> Claim:
 
 def figures(results: Results) -> tuple[Figure, ...]:
     """Errors over the total head size, a panel a target."""
-    sizes = _sizes(results)
     panels = tuple(
         Curves(
             target.name,
             "total head size, heads · m_h",
             "error E mean_t |H_t - Ĥ_t|²",
             tuple(
-                error_series(name, results, "size", sizes, variant=name, **target.label)
+                error_series(name, results, "size", _sizes(results), variant=name, **target.label)
                 for name in _present(results)
             ),
             "log",
             "log",
         )
-        for target in _targets(results)
-        if target.rank == LONG
+        for target in _varied(results)
     )
     return (
         Figure(
@@ -201,7 +202,7 @@ def _spread(results: Results) -> float:
 def tables(results: Results) -> tuple[Table, ...]:
     """Ratios to the baseline, exponents, and the numbers of parameters."""
     targets = _targets(results)
-    long = [t for t in targets if t.rank == LONG]
+    varied = _varied(results)
     rows: list[tuple[Cell, ...]] = []
     for name in _present(results):
         counts = [
@@ -213,7 +214,9 @@ def tables(results: Results) -> tuple[Table, ...]:
         by_target = [
             "1" if name == BASELINE else shown(ratio(results, name, **t.label)) for t in targets
         ]
-        rows.append((name, span, *by_target, *(shown(size_slope(results, name, t)) for t in long)))
+        rows.append(
+            (name, span, *by_target, *(shown(size_slope(results, name, t)) for t in varied))
+        )
     errors_of = Table(
         "Errors by total head size",
         ("variant", *(f"{t.name}, {size}" for t in targets for size in _sizes(results))),
@@ -235,7 +238,7 @@ def tables(results: Results) -> tuple[Table, ...]:
             "variant",
             "parameters",
             *(f"ratio, {t.name}" for t in targets),
-            *(f"exponent, {t.name}" for t in long),
+            *(f"exponent, {t.name}" for t in varied),
         ),
         tuple(rows),
         "Ratios over cells and seeds with 95 % intervals.",
