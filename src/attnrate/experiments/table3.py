@@ -30,7 +30,8 @@ QUICK: Ways = {
 }
 PAPER: Ways = {
     **RNN_PAPER,
-    ("Transformer", "strong"): Way({"lr": 0.01, "steps": 4000}, 110.0, 5),
+    # at 0.01 one seed in two got stuck at an error of 0.1
+    ("Transformer", "strong"): Way({"lr": 0.005, "steps": 4000}, 110.0, 5),
     ("Transformer", "paper"): Way({"steps": 12_000, "batch": 32, "first_batch": 32}, 90.0, 5),
 }
 
