@@ -30,13 +30,21 @@ def store(tmp_path: Path) -> Path:
 
 
 def start(store: Path, trials: int = TRIALS, sleep: float = SLEEP) -> subprocess.Popen[str]:
-    """A sweep in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, sweep_standin.__file__, store, str(trials), str(sleep)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """A sweep in a process of its own.
+
+    Tests that run in the background of a shell have Ctrl-C ignored, and would hand that on; a
+    handler of our own is not handed on, and the process begins as on a terminal.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [sys.executable, sweep_standin.__file__, store, str(trials), str(sleep)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def resume(store: Path) -> SweepResult:
