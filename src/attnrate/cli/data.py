@@ -144,7 +144,7 @@ def translation_command(as_json: JsonOption = False) -> None:
         typer.echo(f"{english}\n    {german}")
     if found.manifest["left_out"]:
         left_out = ", ".join(found.manifest["left_out"])
-        typer.echo(f"Not in this release, and left out: {left_out}.", err=True)
+        typer.echo(f"Left out, with the reasons in --json: {left_out}.", err=True)
     if not found.documented:
         typer.echo("The test set differs from the documented one, which is of Debian 12.", err=True)
     typer.echo(str(found.folder))

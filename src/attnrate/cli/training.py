@@ -21,7 +21,7 @@ def train(
         Path | None, typer.Option(help="Folder for the model; TASK.", metavar="DIR")
     ] = None,
     preset: Annotated[
-        str, typer.Option(help="cpu: an hour on two cores; paper: its full size, for a GPU.")
+        str, typer.Option(help="cpu: for two cores; paper: its full size, for a GPU.")
     ] = "cpu",
     m_h: Annotated[int | None, typer.Option(help="Head size; the preset's.")] = None,
     altered: Annotated[

@@ -1,4 +1,4 @@
-"""Output folders: new, empty, or known by a mark as made by the same command before."""
+"""Output folders: new, empty, or known by a mark as made by the same command; their files."""
 
 import json
 import shutil
@@ -66,6 +66,13 @@ def write_mark(place: Path, command: str, more: Mapping[str, Any]) -> None:
         (place / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
     except OSError as problem:
         raise _refused(place, problem) from None
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write the file beside its place and put it there when it is complete."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(data)
+    beside.replace(path)
 
 
 @contextmanager

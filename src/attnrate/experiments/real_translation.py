@@ -6,18 +6,16 @@ documented test set (messages of programs, no news: it does not compare with WMT
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
 from attnrate.data.registry import FetchError
-from attnrate.errors import InputError
 from attnrate.experiments.real_work import (
     MOVED,
     Parts,
+    completed,
     history,
     recipe,
     recipe_of,
@@ -25,6 +23,7 @@ from attnrate.experiments.real_work import (
 )
 from attnrate.fitting.epochs import EpochRecipe, Training, train_epochs
 from attnrate.fitting.feed import Feed, Pairs, padded
+from attnrate.fitting.fit import initial
 from attnrate.fitting.trial import Trial
 from attnrate.models.decoding import Translator, translate
 from attnrate.models.rivals import translator_like
@@ -92,10 +91,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
         "tuned": 0,
         "beams": 1,
     }
-    unknown = changes.keys() - first.keys()
-    if unknown:
-        raise InputError("a task on sentences has no such setting", sorted(unknown))
-    return first | changes | {"model": asdict(seq2seq_settings(**changes.get("model", {})))}
+    return completed("sentences", first, changes, seq2seq_settings)
 
 
 def translation_work(trial: Trial) -> dict[str, Any]:
@@ -137,9 +133,8 @@ def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path)
 
 
 def _model(asked: Mapping[str, Any], sizes: Seq2SeqSettings, seed: int) -> Translator:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return Seq2Seq(sizes) if asked["kind"] == "attention" else translator_like(sizes)
+    make = Seq2Seq if asked["kind"] == "attention" else translator_like
+    return cast(Translator, initial(lambda: make(sizes), seed))
 
 
 def trained_on(
@@ -149,15 +144,14 @@ def trained_on(
     parts: int,
     recipe: EpochRecipe,
     folder: Path,
-    **how: Any,
+    progress: bool | None = False,
+    device: object = "cpu",
 ) -> Training:
-    """Train on the pairs, a part of them an epoch; `how` as train_epochs has it."""
+    """Train on the pairs, a part of them an epoch."""
     sources, targets = zip(*data.train, strict=True)
     whole = Pairs(sources, targets, model.specials, batch, seed=recipe.seed)
-    feed = Parts(cast(Feed, whole), parts)
-    return train_epochs(
-        model, cast(Feed, feed), recipe, folder=folder, **{"progress": False, **how}
-    )
+    feed = cast(Feed, Parts(cast(Feed, whole), parts))
+    return train_epochs(model, feed, recipe, folder=folder, progress=progress, device=device)
 
 
 def judged(done: Training, data: Sentences, beams: int) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 from jaxtyping import Int, UInt8
 from torch import nn
 
@@ -23,8 +22,10 @@ from attnrate.experiments.claims import Claim
 from attnrate.experiments.experiment import MISSING
 from attnrate.fitting.epochs import EpochRecipe, Training, evaluate, train_epochs
 from attnrate.fitting.feed import Batch, Feed, Images, Outcome, normalised
+from attnrate.fitting.fit import initial
 from attnrate.fitting.trial import Trial
-from attnrate.models.rivals import scanner_like
+from attnrate.models.rivals import Scanner, scanner_like
+from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.models.vit import ViT, ViTSettings, vit_settings
 from attnrate.spectra.measures import rank_of
 from attnrate.spectra.profile import profile
@@ -158,11 +159,20 @@ def image_settings(kind: str = "attention", **changes: Any) -> dict[str, Any]:
         "tuned": 0,
         "profiled": 0,
     }
+    return completed("images", first, changes, vit_settings)
+
+
+def completed(
+    what: str,
+    first: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    sizes: Callable[..., ViTSettings | Seq2SeqSettings],
+) -> dict[str, Any]:
+    """The settings of a task in full, so that another preset or recipe is another task."""
     unknown = changes.keys() - first.keys()
     if unknown:
-        raise InputError("a task on images has no such setting", sorted(unknown))
-    # in full, so that another preset or recipe is another task
-    return first | changes | {"model": asdict(vit_settings(**changes.get("model", {})))}
+        raise InputError(f"a task on {what} has no such setting", sorted(unknown))
+    return {**first, **changes, "model": asdict(sizes(**changes.get("model", {})))}
 
 
 def recipe_of(kind: str) -> dict[str, Any]:
@@ -184,7 +194,7 @@ def train_on(
     )
     values = {
         **judged(done, data),
-        "parameters": parameter_count(model),
+        "parameters": model.parameter_count(),
         "images": len(data.train_images),
         "tests": len(data.test_images),
     }
@@ -204,17 +214,13 @@ def train_on(
     return values
 
 
-def parameter_count(model: nn.Module) -> int:
-    """Trainable numbers."""
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
-
-
-def _model(asked: Mapping[str, Any], sizes: ViTSettings, seed: int) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+def _model(asked: Mapping[str, Any], sizes: ViTSettings, seed: int) -> ViT | Scanner:
+    def made() -> ViT | Scanner:
         if asked["kind"] == "attention":
             return ViT(sizes)
         return scanner_like(sizes, asked["kind"], asked["rival_layers"])
+
+    return cast(ViT | Scanner, initial(made, seed))
 
 
 def recipe(asked: Mapping[str, Any], epochs: int, seed: int, tuning: bool = False) -> EpochRecipe:
@@ -231,13 +237,16 @@ def trained_on(
     batch: int,
     recipe: EpochRecipe,
     folder: Path,
-    **how: Any,
+    progress: bool | None = False,
+    device: object = "cpu",
 ) -> Training:
-    """Train on the images, with a look at some tests after every epoch; `how` as train_epochs."""
+    """Train on the images, with a look at some tests after every epoch."""
     shown = Images(data.train_images, data.train_labels, batch, seed=recipe.seed)
     watched = _judging(data.test_images[:_WATCHED], data.test_labels[:_WATCHED])
-    silent = {"progress": False, **how}
-    return train_epochs(model, cast(Feed, shown), recipe, test=watched, folder=folder, **silent)
+    feed = cast(Feed, shown)
+    return train_epochs(
+        model, feed, recipe, test=watched, folder=folder, progress=progress, device=device
+    )
 
 
 def _judging(images: np.ndarray, labels: np.ndarray) -> Feed:

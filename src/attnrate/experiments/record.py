@@ -8,6 +8,7 @@ from typing import Any
 from attnrate.errors import InputError
 from attnrate.experiments.claims import Claim, claim_from_plain
 from attnrate.experiments.experiment import Conclusion
+from attnrate.experiments.folder import write_whole
 from attnrate.experiments.plots import (
     figure_from_plain,
     figure_to_plain,
@@ -76,9 +77,7 @@ def record_from_plain(plain: dict[str, Any]) -> Record:
 def save_record(record: Record, path: Path) -> None:
     """Write the record whole or not at all."""
     text = json.dumps(record_to_plain(record), indent=1, ensure_ascii=False, allow_nan=False)
-    beside = path.with_name(path.name + ".new")
-    beside.write_text(text + "\n", encoding="utf-8")
-    beside.replace(path)
+    write_whole(path, (text + "\n").encode())
 
 
 def load_record(path: Path) -> Record:

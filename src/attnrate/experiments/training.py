@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-import torch
 from torch import nn
 
 from attnrate.errors import InputError, StoreError, require_choice, require_whole
 from attnrate.experiments import real_translation, real_work
-from attnrate.experiments.folder import look_at, write_mark
-from attnrate.experiments.real_work import MOVED, RECIPES, parameter_count, rounded
+from attnrate.experiments.folder import look_at, write_mark, write_whole
+from attnrate.experiments.real_work import MOVED, RECIPES, rounded
 from attnrate.fitting import checkpoint
 from attnrate.fitting.epochs import Epoch, EpochRecipe, Training, as_device
+from attnrate.fitting.fit import initial
 from attnrate.fitting.kept import keep_model, read_model
 from attnrate.fitting.provenance import provenance
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
@@ -28,7 +28,7 @@ from attnrate.models.vit import ViT, vit_settings
 from attnrate.targets.alter import move_to_end
 
 Task = Literal["cifar10", "translation"]
-#: Passes over the data; on two cores the `cpu` preset takes about an hour for either
+#: Passes over the data: by the speed of a few batches about an hour on two cores for either
 EPOCHS: dict[str, int] = {"cifar10": 20, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
@@ -178,7 +178,7 @@ def _on_images(
     sizes = vit_settings(asked.preset, **asked.changes)
     if asked.altered:
         sizes = replace(sizes, order=tuple(move_to_end(sizes.tokens, MOVED)))
-    model = _seeded(ViT, sizes, asked)
+    model = initial(lambda: ViT(sizes), asked.recipe.seed)
     done = real_work.trained_on(data, model, _BATCH, asked.recipe, place / _STEPS, **how)
     scores = real_work.judged(done, data)
     return done, {"tests": test_count, **scores}
@@ -193,7 +193,8 @@ def _on_sentences(
     if asked.limit is not None:
         step = max(1, len(data.train) // asked.limit)
         data = replace(data, train=data.train[::step][: asked.limit])
-    model = _seeded(Seq2Seq, replace(sizes, vocabulary=data.vocabulary.size), asked)
+    sizes = replace(sizes, vocabulary=data.vocabulary.size)
+    model = initial(lambda: Seq2Seq(sizes), asked.recipe.seed)
     # without it the numbers of the tokens would mean nothing
     shutil.copyfile(data.vocabulary.file, place / _WORDS)
     translator = cast(Seq2Seq, model)
@@ -203,12 +204,6 @@ def _on_sentences(
     return done, {"tests": tests, "documented": data.documented, **scores}
 
 
-def _seeded(kind: type[nn.Module], sizes: object, asked: _Asked) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(asked.recipe.seed)
-        return kind(sizes)
-
-
 def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) -> Trained:
     """Write the model and then the result, whose file says that all is there."""
     keep_model(place, checkpoint.read(cast(Path, done.checkpoint)))
@@ -216,16 +211,14 @@ def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) ->
     result = {
         "task": asked.task,
         "scores": rounded(told),
-        "parameters": parameter_count(done.model),
+        "parameters": cast(ViT | Seq2Seq, done.model).parameter_count(),
         "threads": done.threads,
         "precision": done.precision,
         "epochs": [_without_nan(asdict(epoch)) for epoch in done.epochs],
         **provenance(),
     }
     text = json.dumps(result, indent=1, ensure_ascii=False)
-    beside = place / f"{_RESULT}.partial"
-    beside.write_text(text + "\n", encoding="utf-8")
-    beside.replace(place / _RESULT)
+    write_whole(place / _RESULT, (text + "\n").encode())
     shutil.rmtree(place / _STEPS, ignore_errors=True)
     return Trained(done.model, asked.task, done.epochs, result["scores"], place)
 

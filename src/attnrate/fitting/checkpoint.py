@@ -139,9 +139,9 @@ def read(path: Path) -> Checkpoint:
         ) from problem
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
+def load_weights(model: nn.Module, source: Path | Checkpoint) -> None:
     """The weights of a checkpoint alone, as a start for another run such as fine-tuning."""
-    weights = _part(read(path), "model.")
+    weights = _part(read(source) if isinstance(source, Path) else source, "model.")
     wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in weights.items()}
     for name in sorted(wanted.keys() | found.keys()):

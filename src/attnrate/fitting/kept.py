@@ -33,8 +33,9 @@ def holds_model(folder: Path) -> bool:
 def read_model(folder: Path) -> nn.Module:
     """The model of a folder, in evaluation mode."""
     path = folder / MODEL
+    whole = checkpoint.read(path)
     try:
-        told: dict[str, Any] = dict(checkpoint.read(path).facts["settings"]["model"])
+        told: dict[str, Any] = dict(whole.facts["settings"]["model"])
         # JSON has lists where settings have tuples
         kind = _CLASSES[told.pop("class")]
         model = kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in told.items()})
@@ -42,5 +43,5 @@ def read_model(folder: Path) -> nn.Module:
         raise StoreError(
             f"the file does not say which model it is of ({problem})", path, "Train it again."
         ) from problem
-    checkpoint.load_weights(model, path)
+    checkpoint.load_weights(model, whole)
     return model.eval()

@@ -76,7 +76,7 @@ class ViTSettings:
         return (self.image // self.step) ** 2
 
 
-#: `cpu` reaches its accuracy on two cores within an hour; `paper` is ViT-B/16 at 224 pixels
+#: `cpu` is made for an hour on two cores; `paper` is ViT-B/16 at 224 pixels
 VIT_PRESETS = {
     "cpu": ViTSettings(),
     "paper": ViTSettings(

@@ -14,12 +14,13 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure as Drawing
 
+from attnrate.experiments.folder import write_whole
 from attnrate.experiments.plots import Curves, Figure, Matrix, Violins
 from attnrate.report import geometry
 from attnrate.report.draw_curves import draw_curves, draw_violins
 from attnrate.report.draw_others import draw_graph, draw_matrix
 from attnrate.report.draw_shared import INK, MUTED, RULE, Legend, text_in_lines
-from attnrate.report.files import safe_name, write_whole
+from attnrate.report.files import safe_name
 from attnrate.report.words import clean
 
 _DPI = 150

@@ -1,8 +1,7 @@
-"""Files of a report: safe names, and writing whole or not at all."""
+"""Names of a report's files."""
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 
 def safe_name(name: str) -> str:
@@ -22,10 +21,3 @@ def safe_names(names: Iterable[str]) -> list[str]:
         taken.add(safe.lower())
         found.append(safe)
     return found
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write the file beside its place and put it there when it is complete."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_bytes(data)
-    beside.replace(path)

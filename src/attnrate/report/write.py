@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnrate.errors import InputError
+from attnrate.experiments.folder import write_whole
 from attnrate.experiments.record import Record
 from attnrate.report.draw import save_figure
-from attnrate.report.files import safe_name, write_whole
+from attnrate.report.files import safe_name
 from attnrate.report.markdown import claims_table
 from attnrate.report.page import FIGURES, render_page
 
