@@ -142,6 +142,54 @@ def test_lost_attempts_are_counted() -> None:
     assert thrice.seconds > 0
 
 
+LONG_ENOUGH = {"steps": 200, "check_every": 4}
+
+
+def test_a_run_that_learns_nothing_is_tried_with_smaller_steps_and_then_said_to_be_stuck() -> None:
+    y = EXPONENTIAL(EXPONENTIAL.sample(1000, seed=1))
+
+    class Level(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.level = torch.nn.Parameter(y.mean())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.level + 0.0 * x
+
+    found = fit(EXPONENTIAL, Level, **LONG_ENOUGH)
+    assert found.stopped == "stuck"
+    assert found.steps == 3 * 200
+    # which is no divergence: the error is that of the best constant
+    assert found.error == pytest.approx(float(y.var()), rel=0.1)
+    # cut short, or with a step that does not fall, it might still have begun to learn
+    assert fit(EXPONENTIAL, Level, steps=150, check_every=4).stopped == "steps"
+    assert fit(EXPONENTIAL, Level, decay="none", **LONG_ENOUGH).stopped == "steps"
+
+
+def test_smaller_steps_free_a_run_that_was_stuck() -> None:
+    class Fragile(LinearRNN):
+        """Gives a constant from the first step on that moves its weights too far."""
+
+        def __init__(self) -> None:
+            super().__init__(1, 1, hidden=16)
+            self.level = torch.nn.Parameter(torch.zeros(()))
+            self.register_buffer("before", self.W.detach().clone())
+            self.register_buffer("dead", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.training:
+                moved = float((self.W.detach() - self.before).abs().max())
+                self.dead.fill_(max(float(self.dead), float(moved > 0.02)))
+                self.before.copy_(self.W.detach())
+            return torch.where(self.dead > 0, self.level, super().forward(x))
+
+    found = fit(EXPONENTIAL, Fragile, lr=0.03, **LONG_ENOUGH)
+    assert found.stopped == "steps"
+    assert found.learning_rate < 0.03
+    assert found.steps > 200
+    assert found.error < 0.1 * float(EXPONENTIAL(EXPONENTIAL.sample(1000, seed=1)).var())
+
+
 def test_starts_are_fits_with_other_seeds_and_the_best_of_them_is_returned() -> None:
     seeds = [5 + (k << 32) for k in range(3)]
     alone = [fit(EXPONENTIAL, small, seed=seed, steps=60, check_every=20) for seed in seeds]

@@ -28,9 +28,10 @@ class Fit:
     """A trained model and how it came about.
 
     `error` is the mean squared error on fresh inputs, `stopped` why training ended: "steps",
-    "plateau" or "diverged". `starts` has the least watched error of every start, nan where it
-    diverged. `seconds` (training without looking) and `steps` are sums over all starts and all
-    attempts, also those that diverged; everything else is of the best start, the one returned.
+    "plateau", "stuck" (no better than a constant, with smaller steps too) or "diverged". `starts`
+    has the least watched error of every start, nan where it diverged. `seconds` (training without
+    looking) and `steps` are sums over all starts and all attempts, also those that failed;
+    everything else is of the best start, the one returned.
     """
 
     error: float
@@ -122,7 +123,7 @@ def fit(
             start = _started(target, model, chosen, number, index, place, watch)
             errors.append(math.nan if start.run.diverged else start.run.lowest)
             seconds, steps = seconds + start.run.seconds, steps + start.steps
-            if best is None or start.height < best.height:
+            if best is None or start.run.height < best.run.height:
                 best = start
         assert best is not None
         error = judged(best.run.model, target, best.seed)
@@ -186,11 +187,6 @@ class _Start:
     steps: int
     run: Run
 
-    @property
-    def height(self) -> float:
-        """What starts are compared by; one that diverged never wins."""
-        return math.inf if self.run.diverged else self.run.lowest
-
 
 def _started(
     target: Target,
@@ -201,7 +197,7 @@ def _started(
     place: torch.device,
     watch: Callable[[Look], object] | None,
 ) -> _Start:
-    """Train from the weights and data of one start, with smaller steps while it diverges."""
+    """Train from the weights and data of one start, with smaller steps while it fails."""
 
     def tell(look: Look) -> None:
         if watch is not None:
@@ -215,12 +211,19 @@ def _started(
     if not any(p.requires_grad for p in first.parameters()):
         raise InputError("the model has nothing to train", type(first).__name__)
     seconds, steps = 0.0, 0
+    best: tuple[float, Run] | None = None
     for attempt in range(recipe.retries + 1):
         scale = 3.0**-attempt
         run = train(target, copy.deepcopy(first), recipe, seed, place, scale, tell, seconds)
         seconds, steps = run.seconds, steps + run.steps
-        if not run.diverged:
+        # of attempts that all diverged the last is told
+        if best is None or run.height <= best[1].height:
+            best = scale, run
+        if run.stopped not in ("diverged", "stuck"):
             break
+    assert best is not None
+    scale, run = best
+    run.seconds = seconds
     run.curve = [replace(look, start=index) for look in run.curve]
     return _Start(seed, scale, steps, run)
 

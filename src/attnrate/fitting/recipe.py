@@ -1,8 +1,8 @@
 """How to train: `paper` (PyTorch's defaults, Adam, until the loss stops falling), `strong`, `warm`.
 
 `strong` is SOAP (Adam in the eigenbasis of Shampoo) with warm-up, decay, clipping and batches that
-grow: early steps need direction, late ones precision. `warm` is the same from the compiled
-Transformer.
+grow: early steps need direction, late ones precision. `warm` starts from the compiled Transformer,
+and so takes smaller steps.
 """
 
 from collections.abc import Iterable
@@ -45,8 +45,9 @@ class Recipe:
     The step size is lr, warmed up over `warmup` steps and then, with decay="linear", falling to
     zero at `steps`. Batches have `first_batch` sequences in the first half and `batch` after it.
     The fit ends early when the error on validation inputs, looked at every `check_every` steps, has
-    not fallen by the share `gain` within `patience` looks. A run that diverges is begun again with
-    a third of the step size, `retries` times. With start="compiled" a Transformer begins at the
+    not fallen by the share `gain` within `patience` looks. A run that diverges, or whose step falls
+    to zero while it is no better than a constant, is begun again with a third of the step size,
+    `retries` times. With start="compiled" a Transformer begins at the
     one that the proof constructs for its head size, not at its own weights. Of `starts` such fits
     from other weights and other data the best is taken; a compiled start differs in data alone.
     """

@@ -21,6 +21,9 @@ _TRAINING, _WATCHING, JUDGING = 1 << 40, 1 << 41, 1 << 42
 LARGEST_SEED = (1 << 62) - 1
 #: An error so many times that of the first look has diverged
 _EXPLODED = 1e4
+#: A run is stuck when, in so many last looks at least and half of all, its error has not fallen by
+#: this share, and is no smaller than this part of what the best constant has
+_LOOKS, _MOVED, _NOTHING = 20, 0.05, 0.95
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,11 @@ class Run:
     def diverged(self) -> bool:
         """Whether the error became infinite, or much larger than it was at the first look."""
         return self.stopped == "diverged"
+
+    @property
+    def height(self) -> float:
+        """What runs are compared by; one that diverged never wins."""
+        return math.inf if self.diverged else self.lowest
 
 
 def train(
@@ -127,9 +135,21 @@ def train(
             run.stopped = "plateau"
             break
         clock.lap()
+    # with a step that does not fall, the last step is only where somebody stopped
+    if run.stopped == "steps" and recipe.decay != "none" and _stuck(run.curve, watched.spread):
+        run.stopped = "stuck"
     model.load_state_dict(kept)
     model.cpu().eval()
     return run
+
+
+def _stuck(curve: list[Look], spread: float) -> bool:
+    """Whether nothing was learned and nothing would be: the error was flat for the second half."""
+    errors = [look.error for look in curve]
+    first, last = errors[: len(errors) // 2], errors[len(errors) // 2 :]
+    if len(first) < _LOOKS:
+        return False
+    return min(last) > max(_NOTHING * spread, (1 - _MOVED) * min(first))
 
 
 class _Watched:
@@ -139,6 +159,8 @@ class _Watched:
         x = target.sample(_WATCHED, _WATCHING + seed, torch.float32)
         self.truth = target(x.double()).float().to(place)
         self.x = x.to(place)
+        #: The error of the best constant
+        self.spread = float((self.truth - self.truth.mean((0, 1))).square().mean())
 
     def error(self, model: nn.Module) -> float:
         """The mean squared error of the model, which is in training again afterwards."""
