@@ -141,16 +141,27 @@ def test_what_is_missing_is_left_out():
 @pytest.mark.parametrize(
     ("whole", "restricted", "said"),
     [
-        (True, False, "holds"),
-        (True, None, "holds"),
-        (False, True, "holds when corrected"),
-        (False, False, "does not hold"),
-        (False, None, "open"),
-        (None, True, "open"),
+        ((2, 2), (0, 2), "holds"),
+        ((2, 2), (0, 0), "holds"),
+        ((0, 2), (2, 2), "holds when corrected"),
+        ((1, 2), (2, 2), "holds when corrected"),
+        ((0, 2), (0, 2), "does not hold"),
+        ((1, 2), (0, 2), "open"),
+        ((0, 2), (1, 2), "open"),
+        ((0, 2), (0, 0), "open"),
+        ((0, 0), (2, 2), "open"),
     ],
 )
 def test_a_restricted_model_can_correct_a_statement_but_not_decide_it(whole, restricted, said):
-    assert panels.verdict(whole, restricted) == said
+    assert panels.verdict(panels.Kept(*whole), panels.Kept(*restricted)) == said
+
+
+def test_fits_that_differ_leave_it_open():
+    assert panels.at_most([0.001, 0.03], 0.02) == panels.Kept(1, 2)
+    assert panels.at_most([0.001, 0.03], 0.02).verdict == "open"
+    assert panels.at_most([0.001, 0.02], 0.02).verdict == "holds"
+    assert panels.at_least([0.001, 0.01], 0.02).verdict == "does not hold"
+    assert panels.at_least([], 0.02).verdict == "open"
 
 
 def test_shares_are_printed_within_0_and_100_per_cent():

@@ -84,10 +84,20 @@ def test_verdicts_go_both_ways():
     }
     # the printed term asks for m_ff = m_h^3, the error for m_ff = m_h
     assert verdicts(everything(bound=3.0))["condition"] == "holds when corrected"
-    assert verdicts(everything(growth=2.0))["condition"] == "does not hold"
+    # that the error asks for more than the bound does not make the bound's condition wrong
+    assert verdicts(everything(bound=1.5, growth=2.0))["condition"] == "holds"
     assert verdicts(everything(beta=1.0))["rate"] == "does not hold"
     assert verdicts(everything(growth=0.0))["must-grow"] == "does not hold"
     assert verdicts(everything(bound=-1.0))["bound-not-error"] == "does not hold"
+
+
+def test_needs_that_scatter_leave_it_open_whether_they_grow():
+    scattered = [
+        compiled(target, m_h, growth=2.0 if m_h == 2 else 0.0)
+        for target in mff.TARGETS
+        for m_h in SIZES
+    ]
+    assert verdicts(scattered)["must-grow"] == "open"
 
 
 def test_the_trained_and_the_split_are_told_with_their_numbers():

@@ -88,8 +88,27 @@ def test_variants_that_do_better_or_worse_are_told():
     assert found["scale"].verdict == "holds"
 
 
+def test_variants_that_point_both_ways_are_both_told():
+    found = claims(everything({"2 layers": 3.5, "2 layers, residual": 0.3}))["depth"]
+    assert "2 layers has 3.5 times the error" in found.correction
+    assert "2 layers, residual has 0.3 times the error" in found.correction
+    assert claims(everything({"4 heads": 1.6}))["heads"].verdict == "holds"
+
+
+def with_slope(slope, *variants):
+    return [one for one in everything() if one.label["variant"] not in variants] + everything(
+        slope=slope, variants=variants
+    )
+
+
 def test_errors_that_grow_with_the_head_size_refute_the_phenomenon():
-    assert claims(everything(slope=0.5))["phenomenon"].verdict == "does not hold"
+    others = [name for name in VARIANTS if name != BASELINE]
+    assert claims(with_slope(0.5, *others))["phenomenon"].verdict == "does not hold"
+    assert claims(with_slope(0.5, "4 heads"))["phenomenon"].verdict == "open"
+    # which the statement does not name
+    assert claims(with_slope(0.5, "1/√m_h"))["phenomenon"].verdict == "holds"
+    # there is nothing to be seen where the error of Eq. 5 does not fall
+    assert claims(everything(slope=0.5))["phenomenon"].verdict == "open"
 
 
 def test_what_is_missing_leaves_claims_open():

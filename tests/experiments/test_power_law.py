@@ -30,6 +30,38 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     assert 88 <= held <= 100
 
 
+@pytest.mark.parametrize("b", [0.1, 1.0, 2.5])
+def test_errors_over_decades_are_fitted_by_their_shares(b: float) -> None:
+    law = fit_power_law(SIZES, [2.0 * m**-b + 1e-4 for m in SIZES], relative=True)
+    assert law is not None
+    assert law.b.value == pytest.approx(b, rel=5e-3)
+    # a constant far below all values is hardly seen
+    assert law.c == pytest.approx(1e-4, rel=0.2 if b > 0.1 else 1e3)
+
+
+def test_relative_constants_are_not_negative() -> None:
+    falling = [2.0 * m**-1.0 - 0.02 for m in SIZES]
+    free, bounded = (fit_power_law(SIZES, falling, relative) for relative in (False, True))
+    assert free is not None
+    assert bounded is not None
+    assert free.c < -0.01
+    assert bounded.c >= 0
+    assert bounded.b.value > 1.0
+
+
+def test_relative_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    random = np.random.default_rng(2)
+    m = np.array(SIZES * 3, dtype=float)
+    truth = m**-1.5 + 0.01
+    held = 0
+    for _ in range(100):
+        noisy = truth * np.exp(0.1 * random.standard_normal(len(m)))
+        law = fit_power_law(m.tolist(), noisy.tolist(), relative=True)
+        assert law is not None
+        held += law.b.low <= 1.5 <= law.b.high
+    assert 85 <= held <= 100
+
+
 def test_noise_without_a_law_bounds_no_exponent_and_looks_flat() -> None:
     random = np.random.default_rng(1)
     found = [fit_power_law(SIZES * 2, random.standard_normal(14).tolist()) for _ in range(40)]

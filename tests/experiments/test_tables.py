@@ -58,13 +58,15 @@ def test_one_seed_is_no_interval_and_needs_a_ratio_beyond_any_spread():
     ("ratios", "altered", "expected"),
     [
         ([20.0, 21.0, 22.0], [2e-4] * 3, "holds"),
-        ([20.0, 21.0, 22.0], [2e-6] * 3, "does not hold"),
+        ([20.0, 21.0, 22.0], [2e-6] * 3, "holds when corrected"),
         ([1.0, 1.1, 1.2], [2e-4] * 3, "does not hold"),
+        ([0.1, 2.0, 5.0], [2e-6] * 3, "does not hold"),
+        ([2.0, 20.0, 5.0], [2e-6] * 3, "open"),
         ([2.0, 20.0, 5.0], [2e-4] * 3, "open"),
         ([], [], "open"),
     ],
 )
-def test_a_drop_that_the_better_recipe_undoes_is_none(ratios, altered, expected):
+def test_a_drop_is_one_of_the_ratio_at_any_size_of_the_errors(ratios, altered, expected):
     assert hurts(geometric_mean(ratios), altered, 2e-5) == expected
 
 
@@ -74,7 +76,7 @@ def test_a_drop_that_the_better_recipe_undoes_is_none(ratios, altered, expected)
         ([1.0, 1.1, 1.2], [1.0] * 3, "holds"),
         ([0.1, 2.0], [2e-5] * 2, "holds"),
         ([0.1, 2.0], [1.0] * 2, "open"),
-        ([20.0, 21.0, 22.0], [1e-6] * 3, "holds"),
+        ([20.0, 21.0, 22.0], [1e-6] * 3, "holds when corrected"),
         ([20.0, 21.0, 22.0], [2e-5] * 3, "does not hold"),
         ([20.0, 21.0, 22.0], [1.0] * 3, "open"),
         ([5.0], [2e-5], "open"),
@@ -83,6 +85,13 @@ def test_a_drop_that_the_better_recipe_undoes_is_none(ratios, altered, expected)
 )
 def test_an_alteration_is_harmless_only_with_certainty(ratios, altered, expected):
     assert harmless(geometric_mean(ratios), altered, 1e-5, 2e-5) == expected
+
+
+def test_where_the_floor_is_zero_a_ratio_of_small_errors_is_training_s():
+    ratio = geometric_mean([20.0, 21.0, 22.0])
+    assert harmless(ratio, [2e-5] * 3, 1e-5, 2e-5, 0.0) == "holds"
+    assert harmless(ratio, [2e-5] * 3, 1e-5, 2e-5, 1e-9) == "does not hold"
+    assert harmless(ratio, [1.0] * 3, 1e-5, 2e-5, 0.0) == "open"
 
 
 def test_a_cell_stands_to_the_paper_in_words():

@@ -1,6 +1,7 @@
 """What Fig. 1's results say of the paper's sentences.
 
-The rules were set with quick results at hand, and before any result of the full preset was seen.
+The rules were set with quick results at hand and before any result of the full preset was seen; a
+review made them stricter when two of its five seeds were there (docs/reproduction.md says which).
 """
 
 import math
@@ -14,15 +15,15 @@ from attnrate.experiments.fig1_read import (
     beyond,
     curve_slope,
     fallen,
-    misfit_of_power,
+    law,
     pod_ratios,
     pooled,
+    rank_ratios,
     ratios,
     theory_rows,
-    with_constant,
 )
-from attnrate.experiments.spectral import LONG, Spectral, cell, claim_of, known, shown
-from attnrate.theory.statistics import Interval
+from attnrate.experiments.spectral import LONG, Spectral, claim_of, known, rank_word, shown
+from attnrate.theory.statistics import Interval, geometric_mean
 
 #: A compiled error at most this is zero in float64
 ZERO = 1e-20
@@ -32,10 +33,10 @@ FALLEN = 0.9
 VANISHED = 0.1
 #: A slope whose interval is wider than this decides nothing
 WIDE = 1.5
-#: The form with the constant and the free power law both have two free numbers; the form fits when
-#: its misfit in logarithms is at most so many times that of the power law
-SLACK = 1.1
-ROUNDING = 1e-6
+#: Errors depend on m_h at all when chance explains so good a fit at most this often
+CHANCE = 0.05
+#: The error of training is that of the POD within this factor
+SAME = 2.0
 #: Training "until the loss does not decrease" is a good estimate within this factor
 ESTIMATE = 2.0
 
@@ -104,7 +105,9 @@ def _possible(results: Results, targets: Targets) -> Claim:
         "If r is finite, perfect approximation is possible as soon as m_h >= r, with m_FF large.",
         verdict,
         f"The compiled Transformer with exact bases has an error of at most {largest:.2g} in "
-        f"{len(found)} cells with m_h >= r.",
+        f"{len(found)} cells with m_h >= r."
+        if found
+        else "Not run.",
         found=largest,
     )
 
@@ -133,8 +136,8 @@ def _trained_vanishes(results: Results, targets: Targets) -> Claim:
     correction = ""
     if verdict == "holds" and adam and max(adam) > VANISHED:
         correction = (
-            f"With the strong recipe; with Adam the largest ratio is {max(adam):.2g}, "
-            "which is the optimiser's doing."
+            f"With the strong recipe; with Adam, its steps capped here, the largest ratio is "
+            f"{max(adam):.2g}: the optimiser's doing, or the cap's."
         )
     return _claim(
         "vanishes",
@@ -150,25 +153,24 @@ def _trained_vanishes(results: Results, targets: Targets) -> Claim:
 
 def _rate(results: Results, target: Spectral, curve: str) -> Claim:
     """Of the construction in the proof, whose error is exact, or of trained Transformers."""
-    claimed = -target.rate
-    found = curve_slope(results, target, curve)
-    form = with_constant(results, target, curve)
-    power = misfit_of_power(results, target, curve)
+    built = curve == "compiled"
+    found = law(results, target, curve)
     verdict: Verdict = "open"
-    correction = ""
+    correction = told = ""
     seeds = {one.label["seed"] for one in select(results, curve=curve, **target.label)}
     # with one seed a floor of training cannot be told from a rate
-    enough = curve == "compiled" or len(seeds) > 1
-    if form is not None and enough and known(found) and found.high - found.low <= WIDE:
-        fits = math.log(form.misfit) <= max(SLACK * math.log(power), ROUNDING)
-        verdict = "holds" if found.low <= claimed <= found.high or fits else "does not hold"
-        if verdict == "does not hold":
-            correction = _other_rate(found.high < claimed)
-    told = ""
-    if form is not None:
+    if found is not None and (built or len(seeds) > 1) and found.p_flat < CHANCE and found.a > 0:
+        if found.b.low > target.rate:
+            verdict, correction = "does not hold", _FASTER
+        elif found.b.high >= target.rate:
+            verdict = "holds" if found.b.high - found.b.low <= WIDE else "open"
+        elif built:
+            verdict, correction = "does not hold", _SLOWER
+        # trained errors that fall more slowly refute nothing: training may not have got there
+    if found is not None:
         told = (
-            f". The form c m_h^{claimed:.3g} + constant misses the errors by a factor of "
-            f"{form.misfit:.3g}, the free power by {power:.3g}"
+            f"Fitted, a m_h^-b + c has b = {found.b} and c = {found.c:.2g}, claimed is b = "
+            f"{target.rate:.3g}. "
         )
     whose = "the construction in the proof" if curve == "compiled" else "trained Transformers"
     return _claim(
@@ -177,59 +179,52 @@ def _rate(results: Results, target: Spectral, curve: str) -> Claim:
         f"For r = ∞ and σ_k = k^-{target.alpha:g} the error of {whose} decays like "
         f"m_h^-{target.rate:.3g} + constant.",
         verdict,
-        f"Exponent of the mean squared error: {shown(found)}, claimed {claimed:.3g}{told}.",
-        found=found,
+        f"{told}As a power without a constant the exponent is "
+        f"{shown(curve_slope(results, target, curve))}.",
+        found=found.b if found is not None else None,
         correction=correction,
     )
 
 
-def _other_rate(faster: bool) -> str:
-    if faster:
-        return "It falls faster: the singular values bound the error, but do not set its rate."
-    return (
-        "It falls more slowly than the singular values promise: the proof overlooks the pair "
-        "s = t, whose share of the logits' error falls more slowly."
-    )
+_FASTER = "It falls faster: the singular values bound the error, but do not set its rate."
+_SLOWER = (
+    "It falls more slowly than the singular values promise: the proof overlooks the pair s = t, "
+    "whose share of the logits' error falls more slowly."
+)
 
 
 def _rank(results: Results, targets: Targets) -> Claim:
-    """For fixed m_h and alpha the three ranks must come in order."""
-    right = total = 0
-    broken = []
+    """From each rank to the next the error must grow; beyond the lower one it is zero there."""
+    by_ranks: dict[str, list[float]] = {}
     for alpha in sorted({t.alpha for t in targets}):
-        ranks = sorted(t.rank for t in targets if t.alpha == alpha)
+        ranks = sorted((t for t in targets if t.alpha == alpha), key=lambda t: t.rank)
         for low, high in pairwise(ranks):
-            for m_h in range(1, 17):
-                one, two = (
-                    cell(results, curve="strong", alpha=alpha, rank=rank, m_h=m_h)
-                    for rank in (low, high)
-                )
-                # beyond both ranks both are zero but for training
-                if not (known(one) and known(two)) or m_h >= high:
-                    continue
-                total += 1
-                right += one.value < two.value
-                if one.value >= two.value:
-                    broken.append(f"α = {alpha:g}, m_h = {m_h}")
-    share = right / total if total else math.nan
+            word = f"r = {rank_word(low.rank)} to {rank_word(high.rank)}"
+            by_ranks.setdefault(word, []).extend(rank_ratios(results, low, high))
+    found = {word: geometric_mean(each) for word, each in by_ranks.items() if each}
     verdict: Verdict = "open"
-    if total >= 4:
-        verdict = "holds" if share >= 0.9 else "does not hold"
-    where = f" Not at {'; '.join(broken)}." if broken else ""
+    if len(found) >= 2:
+        if all(ratio.low > 1 for ratio in found.values()):
+            verdict = "holds"
+        elif any(ratio.high < 1 for ratio in found.values()):
+            verdict = "does not hold"
+    least = min(found.values(), key=lambda ratio: ratio.value, default=geometric_mean([]))
+    told = "; ".join(f"{word} by {ratio}" for word, ratio in found.items())
     return _claim(
         "grows-with-rank",
         "Sec. 5.1",
         "For a fixed m_h the error increases with the rank of the target.",
         verdict,
-        f"True in {right} of {total} pairs of neighbouring ranks (strong recipe, m_h below the "
-        f"larger rank).{where}",
-        found=share if total else None,
+        "The error grows (strong recipe, over all m_h below both ranks, α and seeds) from "
+        f"{told or 'no rank yet'}.",
+        found=least,
     )
 
 
 def _printed(results: Results, targets: Targets) -> Claim:
-    rows = [(t, m, row) for t in targets for m, row in theory_rows(results, t).items()]
-    below = [row["l1"] / row["printed"] for _, _, row in rows if row["l1"] > 0]
+    """The number printed, the exponent printed, and whether the bound as corrected holds."""
+    cells = [row for t in targets for m_h, row in theory_rows(results, t).items() if m_h < t.rank]
+    below = [row["l1"] / row["printed"] for row in cells]
     long = {t: curve_slope(results, t, "compiled l1") for t in targets if t.rank == LONG}
     told = "; ".join(
         f"{t.name}: {shown(s)} (printed {-t.rate:.3g}, by Cauchy-Schwarz {-t.rate / 2:.3g})"
@@ -237,19 +232,22 @@ def _printed(results: Results, targets: Targets) -> Claim:
     )
     slower = [t for t, s in long.items() if known(s) and s.low > -t.rate]
     verdict: Verdict = "open"
-    if below:
-        verdict = "holds when corrected" if max(below) <= 1 else "does not hold"
-    correction = (
-        "The proof inserts the squared tail where the tail belongs (Eq. 46-50): in L1 the exponent "
-        "is α - 1/2, and 2α - 1 is that of the mean squared error; and it leaves out the pair "
-        "s = t. With C0 = max(.., 1), for the minimum printed."
-    )
-    if slower:
-        correction += (
-            " The construction's own L1 error falls more slowly than the printed exponent for "
-            + "; ".join(t.name for t in slower)
-            + "."
+    correction = ""
+    if below and max(below) > 1:
+        verdict = "does not hold"
+    elif below and slower:
+        proved = all(row["rigorous_l1"] >= row["l1"] for row in cells)
+        verdict = "holds when corrected" if proved else "does not hold"
+        correction = (
+            "The construction's own L1 error falls more slowly than the printed exponent for "
+            f"{'; '.join(t.name for t in slower)}, so that only the factor τ² C0 keeps the printed "
+            "number above it. The proof inserts the squared tail where the tail belongs (Eq. "
+            "46-50), which has the exponent α - 1/2, and leaves out the pair s = t, which falls "
+            "more slowly still; with both, and C0 = max(.., 1) for the minimum printed, the bound "
+            "holds."
         )
+    elif below and all(known(slope) for slope in long.values()):
+        verdict = "holds"
     loose = f"{1 / max(below):.3g}" if below else "unknown"
     return _claim(
         "theorem-printed",
@@ -291,7 +289,11 @@ def _pod(results: Results, targets: Targets) -> Claim:
     )
     verdict: Verdict = "open"
     if known(gain) and not math.isnan(gain.low):
-        verdict = "holds" if gain.low <= 1 <= gain.high or gain.high < 1 else "does not hold"
+        # training that ends above the POD says nothing: the POD's error can be had
+        if gain.low >= 1 / SAME and gain.high <= SAME:
+            verdict = "holds"
+        elif gain.low > SAME:
+            verdict = "does not hold"
     return _claim(
         "pod-sets-error",
         "Sec. 4.3, Eq. 11, 18",
@@ -309,9 +311,18 @@ def _pod(results: Results, targets: Targets) -> Claim:
 
 
 def _enough_epochs(results: Results, targets: Targets) -> Claim:
-    """Refuted when most cells are above the factor, confirmed when most are below it."""
-    each = [ratio for t in targets for ratio in ratios(results, t, "paper", "strong")]
-    found = pooled([each])
+    """Refuted when most cells are above the factor, confirmed when most are below it.
+
+    Only fits that ended by themselves count: the others were stopped while their loss may still
+    have been falling.
+    """
+    ended = [
+        one
+        for one in results
+        if one.label["curve"] != "paper" or one.values.get("stopped") == "plateau"
+    ]
+    each = [ratio for t in targets for ratio in ratios(ended, t, "paper", "strong")]
+    found = pooled(ratios(results, t, "paper", "strong") for t in targets)
     above = sum(ratio > ESTIMATE for ratio in each)
     verdict: Verdict = "open"
     if len(each) >= 3:
@@ -325,8 +336,9 @@ def _enough_epochs(results: Results, targets: Targets) -> Claim:
         "Training until the loss does not decrease estimates the approximation error.",
         verdict,
         "Error by the paper's recipe (Adam, its steps capped here) over that by the strong recipe, "
-        f"same target, m_h and seed: {shown(found)}; more than {ESTIMATE:g} in {above} of "
-        f"{len(each)} cells.",
+        f"same target, m_h and seed: {shown(found)} over {found.count} fits, of which {len(each)} "
+        f"ended before their last step, as the statement asks; in {above} of these the ratio is "
+        f"more than {ESTIMATE:g}.",
         found=found,
     )
 

@@ -6,12 +6,9 @@ m_h < r.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from scipy import optimize
 
 from attnrate.experiments.experiment import Result, errors, select
+from attnrate.experiments.power_law import PowerLaw, fit_power_law
 from attnrate.experiments.spectral import Spectral, slope_of
 from attnrate.theory.statistics import Interval, geometric_mean
 
@@ -47,36 +44,10 @@ def curve_slope(results: Results, target: Spectral, curve: str) -> Interval:
     return slope_of(points(results, target, curve), 3)
 
 
-@dataclass(frozen=True)
-class WithConstant:
-    """error = scale m_h^-rate + constant: the constant, and the typical factor of misfit."""
-
-    constant: float
-    misfit: float
-
-
-def with_constant(results: Results, target: Spectral, curve: str) -> WithConstant | None:
-    """The paper's form m_h^-(2α-1) + constant, fitted in logarithms; None for few points."""
+def law(results: Results, target: Spectral, curve: str) -> PowerLaw | None:
+    """The paper's form, a power plus a constant, with the power free; None for few points."""
     found = points(results, target, curve)
-    if len({m_h for m_h, _ in found}) < 3:
-        return None
-    m_h, error = (np.asarray(side, dtype=float) for side in zip(*found, strict=True))
-    power, least = m_h**-target.rate, float(error.min())
-
-    def misfit(logs: np.ndarray) -> np.ndarray:
-        return np.asarray(np.log(np.exp(logs[0]) * power + np.exp(logs[1])) - np.log(error))
-
-    best = optimize.least_squares(misfit, [math.log(error.max()), math.log(least / 10)])
-    factor = math.exp(math.sqrt(float(np.mean(best.fun**2))))
-    return WithConstant(math.exp(best.x[1]), factor)
-
-
-def misfit_of_power(results: Results, target: Spectral, curve: str) -> float:
-    """The typical factor by which the fitted power law misses the errors; nan for few points."""
-    found = points(results, target, curve)
-    exponent = slope_of(found, 3).value
-    logs = [math.log(error) - exponent * math.log(m_h) for m_h, error in found]
-    return math.exp(float(np.std(logs))) if logs else math.nan
+    return fit_power_law([m_h for m_h, _ in found], [error for _, error in found], relative=True)
 
 
 def ratios(results: Results, target: Spectral, above: str, below: str) -> list[float]:
@@ -86,6 +57,17 @@ def ratios(results: Results, target: Spectral, above: str, below: str) -> list[f
         same = {key: one.label[key] for key in ("m_h", "seed")}
         two = errors(select(results, curve=below, **target.label, **same))
         found += [a / b for a in errors([one]) for b in two]
+    return found
+
+
+def rank_ratios(results: Results, low: Spectral, high: Spectral) -> list[float]:
+    """error(higher rank) / error(lower rank), for every m_h below both ranks and every seed."""
+    found = []
+    for one in select(results, curve="strong", **high.label):
+        same = {key: one.label[key] for key in ("m_h", "seed")}
+        if same["m_h"] < low.rank:
+            two = errors(select(results, curve="strong", **low.label, **same))
+            found += [a / b for a in errors([one]) for b in two]
     return found
 
 

@@ -37,6 +37,7 @@ from attnrate.experiments.map_panels import (
     pointwise_panel,
     recovered,
     seeds_text,
+    values_of,
     verdict,
 )
 from attnrate.experiments.plots import Figure, Graph, Panel, Table
@@ -92,13 +93,14 @@ def conclude(results: Sequence[Result]) -> Conclusion:
 def _weights(by: dict[str, list[Result]], *path: str) -> tuple[Verdict, str]:
     """Whether the weights are within MOST_MAE, and a text with the numbers."""
     found = {readout: number(results, *path) for readout, results in by.items()}
-    met = {readout: at_most(each, MOST_MAE) for readout, each in found.items()}
+    met = {readout: at_most(values_of(results, *path), MOST_MAE) for readout, results in by.items()}
     parts = [
         f"{each} with {READOUTS[readout]}{seeds_text(by[readout], *path)}"
         for readout, each in found.items()
         if each.count
     ]
-    text = f"{'; '.join(parts)} (asked: at most {MOST_MAE})." if parts else "no fit is finished."
+    text = f"{'; '.join(parts)} (asked: at most {MOST_MAE})."
+    text = text if parts else "no fit is finished."
     return verdict(met["network"], met["linear"]), text
 
 

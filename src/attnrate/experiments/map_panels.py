@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from attnrate.experiments.claims import Verdict
@@ -22,60 +23,91 @@ def number(results: Sequence[Result], *path: str) -> Interval:
     Of one seed, the interval is that over its inputs where the standard error is kept beside the
     value under the name with "_se"; otherwise there is none. Diverged fits are left out.
     """
-    kept = [one.values for one in results if _at(one.values, path) is not None]
-    found = mean([float(_at(values, path)) for values in kept])
-    if len(kept) == 1:
-        error = _at(kept[0], (*path[:-1], f"{path[-1]}_se"))
-        if error is not None:
+    found = mean(values_of(results, *path))
+    if found.count == 1:
+        for error in values_of(results, *path[:-1], f"{path[-1]}_se"):
             half = _NORMAL_95 * error
             return Interval(found.value, found.value - half, found.value + half, 1)
     return found
 
 
+def values_of(results: Sequence[Result], *path: str) -> list[float]:
+    """The value along `path` of every seed that has one."""
+    found = [_at(one.values, path) for one in results]
+    return [float(value) for value in found if value is not None]
+
+
 def seeds_text(results: Sequence[Result], *path: str, digits: int = 3) -> str:
     """ "from a to b over n seeds", or nothing for a single seed."""
-    values = [_at(one.values, path) for one in results]
-    kept = [float(value) for value in values if value is not None]
-    if len(kept) < 2:
+    found = values_of(results, *path)
+    if len(found) < 2:
         return ""
-    return f", from {min(kept):.{digits}g} to {max(kept):.{digits}g} over {len(kept)} seeds"
+    return f", from {min(found):.{digits}g} to {max(found):.{digits}g} over {len(found)} seeds"
 
 
-def at_most(found: Interval, limit: float) -> bool | None:
-    """Whether the mean is at most the limit; None where there is none."""
-    return None if math.isnan(found.value) else found.value <= limit
+@dataclass(frozen=True)
+class Kept:
+    """How many fits keep to a limit, of how many. Fits of one kind can differ by their seed alone,
+    some right and some far off, so that a mean with an interval would say little."""
+
+    count: int
+    of: int
+
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(self.count + other.count, self.of + other.of)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether all of them do, or none; "open" for anything between, or for no fit."""
+        if not self.of or 0 < self.count < self.of:
+            return "open"
+        return "holds" if self.count else "does not hold"
 
 
-def at_least(found: Interval, limit: float) -> bool | None:
-    """Whether the mean is at least the limit; None where there is none."""
-    return None if math.isnan(found.value) else found.value >= limit
+def at_most(values: Sequence[float], limit: float) -> Kept:
+    """How many of the values are at most the limit."""
+    return Kept(sum(value <= limit for value in values), len(values))
 
 
-def verdict(whole: bool | None, restricted: bool | None) -> Verdict:
+def at_least(values: Sequence[float], limit: float) -> Kept:
+    """How many of the values are at least the limit."""
+    return Kept(sum(value >= limit for value in values), len(values))
+
+
+def verdict(whole: Kept, restricted: Kept) -> Verdict:
     """Of a statement about the whole model that a restricted one may satisfy instead.
 
-    "holds" if the whole model does it, "holds when corrected" if only the restricted one does,
-    "open" if it was not run.
+    "holds" if every fit of the whole model does it, "holds when corrected" if only every fit of the
+    restricted one does, "does not hold" if none of either does.
     """
-    if whole:
+    if whole.verdict == "holds":
         return "holds"
-    if whole is None or restricted is None:
+    if not (whole.of and restricted.of):
         return "open"
-    return "holds when corrected" if restricted else "does not hold"
+    if restricted.verdict == "holds":
+        return "holds when corrected"
+    return "does not hold" if (whole + restricted).count == 0 else "open"
+
+
+def without_it(whole: Kept) -> str:
+    """What to add to a correction: in how many fits of the whole model it is not needed."""
+    return f" Without that it holds in {whole.count} of {whole.of} fits."
 
 
 def recovered(
     by: Mapping[str, Sequence[Result]], words: Mapping[str, str]
-) -> tuple[dict[str, bool | None], str]:
-    """Of each fit whether its F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence with the numbers."""
-    met: dict[str, bool | None] = {}
+) -> tuple[dict[str, Kept], str]:
+    """Of each kind of fit in how many F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence."""
+    met = {}
     parts = []
     for name, results in by.items():
         rms = number(results, "pointwise", "rms")
         spread = number(results, "pointwise", "spread").value
-        met[name] = at_most(rms, MOST_RELATIVE_RMS * spread)
+        each = values_of(results, "pointwise", "rms")
+        met[name] = at_most(each, MOST_RELATIVE_RMS * spread)
         if rms.count:
-            parts.append(f"{rms} with {words[name]}, where F∘f has the spread {spread:.3g}")
+            told = seeds_text(results, "pointwise", "rms")
+            parts.append(f"{rms} with {words[name]}{told}, where F∘f has the spread {spread:.3g}")
     if not parts:
         return met, "no fit is finished."
     return met, (

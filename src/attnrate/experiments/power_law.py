@@ -38,30 +38,40 @@ class PowerLaw:
         return float(self.a * m**-self.b.value + self.c)
 
 
-def fit_power_law(m: Sequence[float | int], y: Sequence[float | int]) -> PowerLaw | None:
+def fit_power_law(
+    m: Sequence[float | int], y: Sequence[float | int], relative: bool = False
+) -> PowerLaw | None:
     """The law of the values y at m; None for fewer than four values or three different m.
 
     For every b the best a and c are linear least squares. The interval holds all b whose sum of
     squares is not larger than the least by more than the F distribution allows; with as many values
-    as parameters and one more there is such an interval, though a wide one.
+    as parameters and one more there is such an interval, though a wide one. `relative` is for
+    errors over decades: residuals count as shares of y, and c is not negative.
     """
     x, values = np.asarray(m, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 4 or len(set(x.tolist())) < 3:
         return None
+    weight = values**-2.0 if relative else np.ones_like(values)
     powers = x ** -_EXPONENTS[:, None]
-    around, off = powers - powers.mean(1, keepdims=True), values - values.mean()
-    a = around @ off / np.square(around).sum(1)
-    squares = np.square(off - a[:, None] * around).sum(1)
+    centres, centre = powers @ weight / weight.sum(), float(values @ weight / weight.sum())
+    around, off = powers - centres[:, None], values - centre
+    a = around @ (weight * off) / (np.square(around) @ weight)
+    c = centre - a * centres
+    if relative:
+        through_zero = powers @ (weight * values) / (np.square(powers) @ weight)
+        a, c = np.where(c < 0, through_zero, a), np.maximum(c, 0.0)
+    squares = np.square(values - a[:, None] * powers - c[:, None]) @ weight
     best, free = int(np.argmin(squares)), len(x) - 3
     # the rounding of exact data is no evidence
-    least = max(float(squares[best]), 1e-24 * float(values @ values))
+    least = max(float(squares[best]), 1e-24 * float(np.square(values) @ weight))
     allowed = least * (1 + float(stats.f.ppf(_LEVEL, 1, free)) / free)
-    inside = _EXPONENTS[squares <= allowed]
-    flat = float(np.square(off).sum())
-    gain = (flat - least) / 2 / (least / free)
+    # with the neighbours on either side: the exponents looked at are no finer than that
+    inside = np.flatnonzero(squares <= allowed)
+    low, high = _EXPONENTS[max(inside[0] - 1, 0)], _EXPONENTS[min(inside[-1] + 1, len(squares) - 1)]
+    gain = (float(np.square(off) @ weight) - least) / 2 / (least / free)
     return PowerLaw(
         float(a[best]),
-        Interval(float(_EXPONENTS[best]), float(inside.min()), float(inside.max()), len(x)),
-        float(values.mean() - a[best] * powers[best].mean()),
+        Interval(float(_EXPONENTS[best]), float(low), float(high), len(x)),
+        float(c[best]),
         float(stats.f.sf(max(gain, 0.0), 2, free)),
     )

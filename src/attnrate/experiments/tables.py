@@ -38,6 +38,11 @@ RECIPES = ("paper", "strong")
 #: so without an interval, it takes a ratio that no spread over seeds explains
 MATTERS, MATTERS_ALONE = 3.0, 100.0
 _ROUNDING = 1e-20  # a floor below it is zero but for rounding
+#: How `hurts` and `harmless` correct a statement
+CORRECTED = (
+    "The errors differ by that ratio, but all of them, altered too, are at or below the paper's "
+    "error without the change."
+)
 
 
 @dataclass(frozen=True)
@@ -134,34 +139,43 @@ def as_good(ratio: Interval) -> bool:
 
 
 def hurts(ratio: Interval, altered: Sequence[float], paper_original: float) -> Verdict:
-    """Verdict on "this alteration hurts": no when the altered target is learned all the same.
+    """Verdict on "this alteration hurts": by the ratio of the errors.
 
-    That is, when every seed brings the altered target at or below the error which the paper has
-    for the original one, or the interval of the ratio lies below MATTERS.
+    Where its interval cannot decide, a mean ratio below MATTERS does if every seed brings the
+    altered target at or below the error which the paper has for the original one. A ratio that
+    stays although all errors are that small is one that holds when corrected, by CORRECTED.
     """
     if ratio.count == 0:
         return "open"
-    if max(altered) <= paper_original or ratio.high < MATTERS:
-        return "does not hold"
-    return "holds" if worse(ratio) else "open"
+    small = max(altered) <= paper_original
+    if worse(ratio):
+        return "holds when corrected" if small else "holds"
+    return "does not hold" if ratio.high < MATTERS or (small and as_good(ratio)) else "open"
 
 
 def harmless(
-    ratio: Interval, altered: Sequence[float], paper_original: float, paper_altered: float
+    ratio: Interval,
+    altered: Sequence[float],
+    paper_original: float,
+    paper_altered: float,
+    floor: float | None = None,
 ) -> Verdict:
     """Verdict on "this alteration does not hurt", by the same measure as `hurts`.
 
-    It does not when every seed brings the altered target at or below the paper's error for the
-    original one, or when the mean ratio is below MATTERS and, to be sure of it, either the interval
-    is too or every seed is at or below the paper's error for the altered target. A fit above that
-    error refutes nothing: the paper's is the better bound.
+    Where the exact floor of the altered target is zero, errors at or below the paper's say that it
+    is learned, and a ratio between them is training's. Elsewhere the mean ratio must be below
+    MATTERS and, to be sure of it, either the interval too or every seed at or below the paper's
+    error for the altered target. A fit above that error refutes nothing: the paper's is the better
+    bound.
     """
     if ratio.count == 0:
         return "open"
-    if max(altered) <= paper_original:
-        return "holds"
     as_the_paper = max(altered) <= paper_altered
+    if floor == 0 and as_the_paper:
+        return "holds"
     if worse(ratio):
+        if max(altered) <= paper_original:
+            return "holds when corrected"
         return "does not hold" if as_the_paper else "open"
     return "holds" if as_good(ratio) and (ratio.high < MATTERS or as_the_paper) else "open"
 

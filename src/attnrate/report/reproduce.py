@@ -1,4 +1,4 @@
-"""The paper's synthetic half from one call: run the experiments, write the page."""
+"""The paper from one call: run the experiments, write the page."""
 
 from dataclasses import dataclass
 from pathlib import Path
