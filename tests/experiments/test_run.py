@@ -10,6 +10,7 @@ from attnrate.errors import InputError
 from attnrate.experiments import NAMES, load, run
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.experiment import (
+    MADE_BY,
     MISSING,
     Conclusion,
     Experiment,
@@ -20,6 +21,7 @@ from attnrate.experiments.experiment import (
     select,
 )
 from attnrate.experiments.run import conclude_folder, records_in, run_experiments
+from attnrate.fitting.provenance import provenance
 from attnrate.fitting.store import Store
 from attnrate.fitting.trial import Trial
 
@@ -72,6 +74,29 @@ def test_a_run_keeps_its_records_and_the_second_run_trains_nothing(
     run_experiments("fig1", "quick", folder, workers=1)
     assert keys(folder) == first
     assert len(first) == 1
+
+
+def test_records_name_the_commit_that_computed_and_not_the_one_that_concludes(
+    experiments: dict[str, Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theory = {"alpha": 1.0, "rank": 2, "m_h": [1], "sequences": 16}
+    seen: list[Result] = []
+
+    def conclude(results: Sequence[Result]) -> Conclusion:
+        seen.extend(results)
+        return concluded(results)
+
+    work = other_work("fig1.theory", theory, {"part": "other"})
+    experiments["fig1"] = made_up("fig1", FIT, work, conclude=conclude)
+    folder = run_experiments(["fig1"], "quick", tmp_path / "out", workers=1)
+    (record,) = records_in(folder)
+    computed = record.provenance["git_commit"]
+    assert computed == [provenance()["git_commit"]]
+    monkeypatch.setattr(run, "provenance", lambda: {**provenance(), "git_commit": "another"})
+    run.conclude_folder(folder)
+    (again,) = records_in(folder)
+    assert again.provenance["git_commit"] == computed
+    assert all(MADE_BY not in one.values for one in seen)
 
 
 def test_what_had_no_data_is_tried_again_by_the_next_run(

@@ -19,6 +19,8 @@ Preset = Literal["quick", "paper"]
 
 #: In the values of a task whose data could not be had: why. It is tried again by the next run.
 MISSING = "missing"
+#: In the values of a task, as they are stored: the versions and the commit that computed them
+MADE_BY = "made_by"
 
 
 @dataclass(frozen=True)

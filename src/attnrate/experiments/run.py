@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
-from attnrate.experiments.experiment import MISSING, Experiment, Preset, Result, Task
+from attnrate.experiments.experiment import MADE_BY, MISSING, Experiment, Preset, Result, Task
 from attnrate.experiments.folder import as_path, look_at, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.work import RUN_TASK
@@ -170,6 +170,22 @@ def _waves(plans: Sequence[Plan], preset: Preset) -> list[list[Sized]]:
     return [[one for one in sized if one.trial.seed == seed] for seed in seeds]
 
 
+def _made_by(rows: Sequence[Finished]) -> dict[str, object]:
+    """Of the tasks, not of who concludes from them: each version and commit that there is."""
+    found: dict[str, dict[object, None]] = {name: {} for name in provenance()}
+    for row in rows:
+        made = row.result.get(MADE_BY, row.result)
+        for name, values in found.items():
+            if made.get(name) is not None:
+                values[made[name]] = None
+    last = max((row.finished for row in rows), default="")
+    return {name: list(values) for name, values in found.items()} | {"finished": last}
+
+
+def _values(row: Finished) -> dict[str, Any]:
+    return {name: value for name, value in row.result.items() if name != MADE_BY}
+
+
 def _record(
     plan: Plan, preset: Preset, finished: dict[str, Finished], failures: Sequence[Failed]
 ) -> Record:
@@ -183,7 +199,7 @@ def _record(
         tasks=len(plan.tasks),
         finished=len(done),
         seconds=sum((row.seconds for _, row in done), 0.0),
-        provenance=provenance() | {"finished": max((row.finished for _, row in done), default="")},
+        provenance=_made_by([row for _, row in done]),
     )
     if plan.failed is not None:
         return replace(record, failed=plan.failed)
@@ -192,7 +208,7 @@ def _record(
         problem = f"{len(failures)} of {len(plan.tasks)} tasks failed; the first:\n"
         problem += failures[0].error
     try:
-        results = [Result(task.label, row.result) for task, row in done]
+        results = [Result(task.label, _values(row)) for task, row in done]
         return replace(record, conclusion=experiment.conclude(results), failed=problem)
     except Exception:  # what it cannot conclude is said on the page, beside what the others can
         return replace(record, failed=(problem or "") + traceback.format_exc(limit=-4))

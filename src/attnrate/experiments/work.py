@@ -5,7 +5,9 @@ from typing import Any
 
 from attnrate.errors import InputError
 from attnrate.experiments import NAMES, module_of
+from attnrate.experiments.experiment import MADE_BY
 from attnrate.fitting import trial as fits
+from attnrate.fitting.provenance import provenance
 from attnrate.fitting.trial import Trial
 
 #: The dotted name by which engines find `run_task`
@@ -13,7 +15,7 @@ RUN_TASK = "attnrate.experiments.work.run_task"
 
 
 def run_task(trial: Trial) -> dict[str, Any]:
-    """Run a fit, or the work "module.name" of an experiment; plain values."""
+    """Run a fit, or the work "module.name" of an experiment; plain values, with what made them."""
     work = trial.target.get("work")
     if work is None:
         return fits.run_trial(trial)
@@ -24,7 +26,7 @@ def run_task(trial: Trial) -> dict[str, Any]:
     if name not in table:
         raise InputError("that experiment has no such work", work, f"It has {sorted(table)}.")
     values: dict[str, Any] = table[name](trial)
-    return values
+    return {**values, MADE_BY: provenance()}
 
 
 def prepare() -> None:

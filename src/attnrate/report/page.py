@@ -77,6 +77,8 @@ def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, value in provenance.items():
         if isinstance(value, Mapping):
             found += _flat(value)
+        elif isinstance(value, list):
+            found += [pair for each in value for pair in _flat({name: each})]
         elif value not in (None, ""):
             found.append((str(name), str(value)))
     return found
