@@ -12,7 +12,17 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The order of docs/architecture.md, with the rooms that are still to come.
 ROOMS = [
-    *("errors", "targets", "models", "theory", "fitting", "spectra", "data", "experiments"),
+    *(
+        "errors",
+        "files",
+        "targets",
+        "models",
+        "theory",
+        "fitting",
+        "spectra",
+        "data",
+        "experiments",
+    ),
     *("report", "cli"),
 ]
 MOST_LINES = 450

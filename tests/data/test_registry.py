@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 
 from attnrate.data import registry
-from attnrate.data.registry import FetchError, Package, cache_folder, fetch, settle, work_folder
+from attnrate.data.registry import (
+    FetchError,
+    Package,
+    cache_folder,
+    discard,
+    fetch,
+    settle,
+    work_folder,
+)
 from attnrate.data.unpack import unpack
 
 
@@ -256,3 +264,15 @@ def test_bytes_that_have_arrived_are_counted_wherever_they_lie(tmp_path):
     assert registry._bytes_in(tmp_path) == 5
     shutil.rmtree(tmp_path / "a")
     assert registry._bytes_in(tmp_path) == 2
+
+
+def test_what_was_fetched_is_discarded_and_what_was_put_there_stays(shelf, cache):
+    wanted = a_wheel(shelf)
+    place = fetch(wanted)
+    data = place.read_bytes()
+    discard(wanted)
+    assert os.listdir(place.parent) == []
+    place.write_bytes(data)
+    assert fetch(wanted) == place
+    discard(wanted)
+    assert place.is_file()

@@ -11,17 +11,18 @@ from attnrate.data import cifar10 as images_room
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
 from attnrate.experiments import real_translation, real_work
+from attnrate.experiments.epochs_kept import clear_epochs, training_folder
+from attnrate.experiments.real_claims import missing
 from attnrate.experiments.real_translation import Sentences, bleu, translation_settings
 from attnrate.experiments.real_work import (
-    Parts,
+    MOVED,
     Photographs,
     image_settings,
-    missing,
     rounded,
     train_on,
 )
 from attnrate.experiments.work import run_task
-from attnrate.fitting.feed import Images
+from attnrate.fitting.feed import Images, Parts
 from attnrate.fitting.trial import Trial
 
 TINY = {"patch": 8, "width": 8, "layers": 2, "heads": 2, "m_h": 3, "m_v": 4, "m_ff": 8}
@@ -106,12 +107,104 @@ def test_a_task_that_was_stopped_goes_on_and_comes_to_the_same(data, tmp_path, m
     assert without_times(again) == without_times(whole)
 
 
-def test_the_checkpoints_go_when_the_task_is_done(data, monkeypatch):
+def weights_of(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What was trained and what was judged, with the weights before: (settings, weights)."""
+    found = {"trained": [], "judged": []}
+    train, judge = real_work.train_epochs, real_work.evaluate
+
+    def spied_train(model, *args, **kwargs):
+        before = weights_of(model)
+        done = train(model, *args, **kwargs)
+        found["trained"].append((model.settings, before, weights_of(model)))
+        return done
+
+    def spied_judge(model, *args, **kwargs):
+        found["judged"].append((model.settings, weights_of(model)))
+        return judge(model, *args, **kwargs)
+
+    for room in (real_work, real_translation):
+        monkeypatch.setattr(room, "train_epochs", spied_train)
+    monkeypatch.setattr(real_work, "evaluate", spied_judge)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["attention", "gru"])
+def test_the_altered_order_is_there_wherever_it_is_asked_for(data, tmp_path, seen, kind):
+    patches = 16
+    order = (*range(MOVED, patches), *range(MOVED))
+    model = {**TINY, "width": 16}
+    train_on(data, asked(kind=kind, model=model, epochs=1, tuned=1), 0, tmp_path / "a")
+    first, continued, tuned = seen["trained"]
+    assert [settings.order for settings, *_ in seen["trained"]] == [None, None, order]
+    # both go on from what the first has learned
+    assert same(continued[1], first[2])
+    assert same(tuned[1], first[2])
+    assert not same(tuned[1], tuned[2])
+    # the altered order is judged with those very weights, too
+    untuned = [weights for settings, weights in seen["judged"] if settings.order == order]
+    assert same(untuned[0], first[2])
+    train_on(data, asked(kind=kind, model=model, epochs=1, altered=True), 0, tmp_path / "b")
+    assert seen["trained"][-1][0].order == order
+
+
+def test_every_task_of_table_1_is_altered_when_its_label_says_so():
+    from attnrate.experiments import load
+
+    for name in ("table1-cifar", "table1-translation"):
+        for task in (*load(name).tasks("quick"), *load(name).tasks("paper")):
+            told = task.trial.target
+            assert (told.get("image") or told["text"])["altered"] == task.label["altered"]
+
+
+@pytest.fixture
+def task(data, monkeypatch):
     monkeypatch.setattr(real_work, "photographs", lambda train, test: data)
     settings = {"work": "fig3.image", "image": asked(epochs=1), "train": 32, "test": 16}
-    found = run_task(Trial(settings, {}, {}, 0))
-    assert found["tests"] == 16
+    return Trial(settings, {}, {}, 0)
+
+
+def test_the_checkpoints_stay_until_the_result_is_stored(task):
+    assert run_task(task)["tests"] == 16
+    assert training_folder(task).is_dir()
+    clear_epochs([task])
     assert list((images_room.cache_folder() / "training").iterdir()) == []
+
+
+def test_epochs_that_nobody_goes_on_with_are_deleted_after_a_month(task):
+    import os
+    import time
+
+    run_task(task)
+    clear_epochs([])
+    assert training_folder(task).is_dir()
+    long_ago = time.time() - 40 * 86_400
+    os.utime(training_folder(task), (long_ago, long_ago))
+    clear_epochs([])
+    assert not training_folder(task).exists()
+
+
+def test_epochs_of_another_configuration_are_trained_again(task, data, tmp_path, capfd):
+    before = run_task(task)
+    clear_epochs([task])
+    train_on(data, asked(epochs=1, batch=4), 0, training_folder(task))
+    assert without_times(run_task(task)) == without_times(before)
+    assert "data.batch" in capfd.readouterr().err
+
+
+def test_a_task_holds_all_that_its_result_depends_on():
+    recipe = asked()["recipe"]
+    assert {"optimizer", "lr", "warmup", "weight_decay", "clip", "tuning_rate"} == recipe.keys()
+    plan = real_work.recipe(asked(), 3, 0)
+    assert (plan.epochs, plan.precision, plan.clip) == (3, "float32", recipe["clip"])
 
 
 def test_the_original_order_goes_on_as_long_as_the_altered_is_tuned(data, tmp_path):
@@ -173,6 +266,17 @@ def test_a_translator_is_trained_scored_and_fine_tuned(copies, tmp_path, kind):
     assert [row[0] for row in found["samples"]] == [row[0] for row in found["tuned"]["samples"]]
     assert found["pairs"] == 60
     assert "bleu" in found["untuned"]
+
+
+def test_the_altered_order_moves_the_tokens_of_sentences(copies, tmp_path, seen):
+    model = {"width": 16, "layers": 1, "heads": 2, "m_h": 8, "m_ff": 16}
+    few = {"model": model, "batch": 256, "parts": 2, "epochs": 1}
+    real_translation.train_on(copies, translation_settings(tuned=1, **few), 0, tmp_path / "a")
+    first, _, tuned = seen["trained"]
+    assert [settings.moved for settings, *_ in seen["trained"]] == [0, 0, MOVED]
+    assert same(tuned[1], first[2])
+    real_translation.train_on(copies, translation_settings(altered=True, **few), 0, tmp_path / "b")
+    assert seen["trained"][-1][0].moved == MOVED
 
 
 def test_bleu_is_that_of_sacrebleu():

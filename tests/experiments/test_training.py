@@ -104,8 +104,8 @@ def test_images_are_enlarged_for_a_model_of_larger_ones():
         ("cifar10", {"limit": 5}, "limit"),
         ("cifar10", {"seed": -1}, "seed"),
         ("cifar10", {"threads": 0}, "threads"),
-        ("cifar10", {"device": "abacus"}, "torch knows no such device"),
-        ("cifar10", {"device": "cuda:77"}, "torch knows no such device"),
+        ("cifar10", {"device": "abacus"}, "device is not known"),
+        ("cifar10", {"device": "cuda:77"}, "device is not known"),
     ],
 )
 def test_wrong_requests_leave_no_folder(tmp_path, task, changes, said):
@@ -126,6 +126,18 @@ def test_a_folder_of_another_run_is_not_touched(tmp_path):
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="was not made by attnrate train"):
         run(tmp_path / "mine")
+
+
+def test_a_folder_in_which_another_process_trains_is_left_to_it(tmp_path, monkeypatch):
+    def meanwhile(*args, **kwargs):
+        with pytest.raises(StoreError, match="another process"):
+            run(tmp_path / "run", epochs=1)
+        return real(*args, **kwargs)
+
+    real = real_work.trained_on
+    monkeypatch.setattr(real_work, "trained_on", meanwhile)
+    assert run(tmp_path / "run", epochs=1).epochs
+    assert ".lock" not in {path.name for path in (tmp_path / "run").iterdir()}
 
 
 def test_results_that_cannot_be_read_are_said(tmp_path):

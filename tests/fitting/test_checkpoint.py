@@ -86,8 +86,8 @@ def test_weights_alone_start_another_run_and_must_fit(tmp_path: Path) -> None:
     model, optimizers = trained()
     path = store.write(tmp_path, store.snapshot(1, model, optimizers, {}))
     again, _ = trained(steps=0)
-    store.load_weights(again, path)
+    store.load_weights(again, store.read(path))
     assert torch.equal(again[0].weight, model[0].weight)
     other = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5))
     with pytest.raises(InputError, match=r"another model: 0\.bias has the shape \(5,\)"):
-        store.load_weights(other, path)
+        store.load_weights(other, store.read(path))

@@ -17,7 +17,7 @@ class Table(Translator):
 
     def __init__(self, seed: int, words: int = 3, sharp: float = 2.0) -> None:
         super().__init__()
-        self.specials = Specials()
+        self.specials, self.longest = Specials(), 64
         random = torch.Generator().manual_seed(seed)
         size = words + 3
         self.logits = sharp * torch.randn(size, size, size, generator=random)

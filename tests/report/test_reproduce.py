@@ -3,9 +3,11 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.experiment import Conclusion
@@ -30,11 +32,27 @@ def with_verdicts(**verdicts: str) -> Reproduction:
 
 
 def test_two_reproductions_agree_on_what_the_first_decides() -> None:
-    one = with_verdicts(a="holds", b="holds", c="open", d="does not hold")
-    other = with_verdicts(a="holds", b="does not hold", c="holds", e="holds")
+    one = with_verdicts(a="holds", b="holds", c="open", d="does not hold", f="not testable here")
+    other = with_verdicts(a="holds", b="does not hold", c="holds", e="holds", f="not testable here")
     same, decided, different = agreement(one, other)
     assert (same, decided) == (1, 2)
     assert different == ["b: holds / does not hold", "c: open / holds"]
+
+
+def test_a_failure_does_not_hide_the_comparison(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from attnrate.cli.reproduction import report as command
+    from attnrate.report import reproduce as room
+
+    one = with_verdicts(a="holds", b="open")
+    failed = replace(one.records[0], failed="no memory")
+    monkeypatch.setattr(room, "report", lambda folder: Reproduction((failed,), Path("page")))
+    monkeypatch.setattr(room, "read", lambda folder: one)
+    with pytest.raises(typer.Exit) as ended:
+        command(Path("a"), Path("b"), as_json=False)
+    assert ended.value.exit_code == 1
+    assert "the same verdict in 1 of 1" in capsys.readouterr().out
 
 
 def test_a_reproduction_tells_its_verdicts_and_its_page() -> None:

@@ -37,6 +37,7 @@ def reproduce(
     except KeyboardInterrupt as stopped:
         fail(str(stopped) or "stopped", 1)
     _tell(done, as_json)
+    _fail_for(done)
 
 
 @app.command(epilog="Example: attnrate report reproduction-quick")
@@ -60,6 +61,7 @@ def report(
         same, common, different = agreement(done, other)
         lines = [f"the same verdict in {same} of {common} claims that this one decides", *different]
         typer.echo("\n  ".join(lines), err=as_json)
+    _fail_for(done)
 
 
 def _tell(done: "Reproduction", as_json: bool) -> None:
@@ -76,5 +78,8 @@ def _tell(done: "Reproduction", as_json: bool) -> None:
     else:
         print_verdicts(done.records)
         typer.echo(str(done))
+
+
+def _fail_for(done: "Reproduction") -> None:
     if done.failed:
         fail(f"failed: {', '.join(record.name for record in done.failed)}; the page says why", 1)

@@ -28,6 +28,7 @@ def train(
         bool, typer.Option("--altered", help="Table 1's order: the first ten tokens come last.")
     ] = False,
     epochs: Annotated[int | None, typer.Option(help="Passes over the data; 20 or 4.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Step size; 0.005.")] = None,
     limit: Annotated[
         int | None, typer.Option(help="So many examples and tests at most, to try things.")
     ] = None,
@@ -50,6 +51,7 @@ def train(
             m_h=m_h,
             altered=altered,
             epochs=epochs,
+            lr=lr,
             limit=limit,
             seed=seed,
             threads=threads,

@@ -27,12 +27,12 @@ class Vocabulary:
     file: Path
     tokenizer: "Tokenizer"
 
-    def encode(self, text: object, ends: bool = False) -> list[int]:
-        """The ids of a text; with `ends`, between those of BEGIN and END."""
+    def encode(self, text: object) -> list[int]:
+        """The ids of a text."""
         if not isinstance(text, str):
             raise InputError("only a text can be encoded", text, "Pass a str.")
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return [BEGIN, *ids, END] if ends else ids
+        return ids
 
     def decode(self, ids: object) -> str:
         """The text of token ids; PAD, BEGIN and END say nothing."""

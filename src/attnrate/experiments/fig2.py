@@ -17,7 +17,7 @@ from attnrate.experiments import fig3
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task
 from attnrate.experiments.plots import Figure, Matrix, Panel, Table, Violins, violin_values
-from attnrate.experiments.real_work import decided, missing
+from attnrate.experiments.real_claims import decided, missing, untestable
 from attnrate.theory.statistics import Interval, mean
 
 #: "Concentrated": the deviation over images is at most so large a share of the mean
@@ -42,9 +42,8 @@ def conclude(results: Sequence[Result]) -> Conclusion:
     """Violins of two heads, a map of all, and the claims."""
     why = missing(results)
     if why is not None:
-        return Conclusion(
-            (f"The images could not be had: {why}",), (), (), _claims([], "not testable here", why)
-        )
+        claims = untestable(_claims([]), why)
+        return Conclusion((f"The images could not be had: {why}",), (), (), claims)
     done = [one for one in results if "spectra" in one.values]
     claims = _claims(done)
     if not done:
@@ -78,9 +77,7 @@ def _verdict(found: Interval, done: Sequence[Result], limit: float, below: bool)
     return "holds" if found.low >= limit else "does not hold" if found.high < limit else "open"
 
 
-def _claims(
-    done: Sequence[Result], forced: Verdict | None = None, why: str = ""
-) -> tuple[Claim, ...]:
+def _claims(done: Sequence[Result]) -> tuple[Claim, ...]:
     spread = mean([variation(one.values["spectra"]["first"]) for one in done])
     rank = mean([one.values["spectra"]["first"]["rank99"][2] / one.label["m_h"] for one in done])
     heads = mean([low_rank_share(one) for one in done])
@@ -123,10 +120,9 @@ def _claims(
             "Sec. 5.2, Fig. 2",
             statement,
             "fig2",
-            forced or _verdict(found, done, limit, below),
+            _verdict(found, done, limit, below),
             " ".join(filter(None, (evidence, doubt))) if done else "no model is finished.",
             *found.limits,
-            correction=why,
         )
         for name, statement, found, limit, below, evidence in rows
     )

@@ -29,7 +29,7 @@ from attnrate.experiments.fig3_read import (
     seeds_apart,
 )
 from attnrate.experiments.power_law import PowerLaw, fit_power_law
-from attnrate.experiments.real_work import decided, missing
+from attnrate.experiments.real_claims import decided, missing, untestable
 from attnrate.theory.statistics import Interval, mean, slope
 
 #: An interval of the exponent so many times as wide as its lower end decides nothing in favour
@@ -46,19 +46,19 @@ def conclusion(results: Sequence[Result]) -> Conclusion:
     """All that can be said from the results at hand."""
     why = missing(results)
     if why is not None:
-        return Conclusion((f"The images could not be had: {why}",), (), (), _untestable(why))
+        claims = untestable(_claims([], None), why)
+        return Conclusion((f"The images could not be had: {why}",), (), (), claims)
     done = [one for one in results if "train_loss" in one.values]
     fits = {name: _law(done, name) for name in MEASURES}
-    claims = (
-        _converge_claim(done),
-        _falls_claim(done),
-        _exponent_claim(fits["train_loss"]),
-        _tail_claim(done),
-    )
+    claims = _claims(done, fits["train_loss"])
     if not done:
         return Conclusion(("No model of this experiment is finished.",), (), (), claims)
     figures = (spectra_figure(done), errors_figure(done, fits))
     return Conclusion(_paragraphs(done, claims), figures, tables(done, fits), claims)
+
+
+def _claims(done: Sequence[Result], law: PowerLaw | None) -> tuple[Claim, ...]:
+    return _converge_claim(done), _falls_claim(done), _exponent_claim(law), _tail_claim(done)
 
 
 def _law(done: Sequence[Result], name: str) -> PowerLaw | None:
@@ -192,14 +192,6 @@ def _tail_claim(done: Sequence[Result]) -> Claim:
         verdict,
         said + (_SMALL if verdict != "open" else _TOO_FEW),
         *found.limits,
-    )
-
-
-def _untestable(why: str) -> tuple[Claim, ...]:
-    empty = (_converge_claim([]), _falls_claim([]), _exponent_claim(None), _tail_claim([]))
-    return tuple(
-        Claim(c.name, c.place, c.statement, "fig3", "not testable here", "no data.", correction=why)
-        for c in empty
     )
 
 

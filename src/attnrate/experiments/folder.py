@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnrate.errors import InputError
+from attnrate.files import replaced
 
 MARK = "attnrate.json"
 FORMAT = 1
@@ -63,16 +64,10 @@ def write_mark(place: Path, command: str, more: Mapping[str, Any]) -> None:
     try:
         place.mkdir(parents=True, exist_ok=True)
         mark = {"made_by": f"attnrate {command}", "format": FORMAT, **more}
-        (place / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+        with replaced(place / MARK) as beside:
+            beside.write_text(json.dumps(mark) + "\n", encoding="utf-8")
     except OSError as problem:
         raise _refused(place, problem) from None
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write the file beside its place and put it there when it is complete."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_bytes(data)
-    beside.replace(path)
 
 
 @contextmanager
@@ -80,7 +75,8 @@ def filled_at_once(folder: object, command: str) -> Iterator[Path]:
     """A folder to write into, whose content stands in `folder` when all of it is written.
 
     A new folder appears as a whole. In one that is there, files of the same names are replaced and
-    others are left. When anything fails, nothing is changed.
+    others are left. When the writing fails, nothing is changed; when the moving does, what was
+    there before may be gone in part.
     """
     place, _ = look_at(folder, command)
     try:

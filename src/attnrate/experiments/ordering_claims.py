@@ -271,7 +271,9 @@ def _rnn_order_claim(results: Sequence[Result]) -> Claim:
         "The RNN is affected by a change of the temporal ordering of a temporal target.",
         verdict,
         f"permuted it leaves {own} of the variance, {gap} times what it leaves of the original "
-        f"(λ = 1){bound}.",
+        f"(λ = 1){bound}."
+        if gap.count
+        else "not measured yet.",
         gap if gap.count else None,
     )
 

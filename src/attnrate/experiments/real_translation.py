@@ -14,15 +14,15 @@ from typing import Any, cast
 from attnrate.data.registry import FetchError
 from attnrate.experiments.real_work import (
     MOVED,
-    Parts,
     completed,
+    fine_tuned,
     history,
     recipe,
     recipe_of,
     with_data,
 )
 from attnrate.fitting.epochs import EpochRecipe, Training, train_epochs
-from attnrate.fitting.feed import Feed, Pairs, padded
+from attnrate.fitting.feed import Feed, Pairs, Parts, padded
 from attnrate.fitting.fit import initial
 from attnrate.fitting.trial import Trial
 from attnrate.models.decoding import Translator, translate
@@ -85,6 +85,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
         "longest": 60,
         "tests": 3071,
         "batch": 2048,
+        "smoothing": 0.1,
         "parts": 8,
         "altered": False,
         "epochs": 16,
@@ -108,11 +109,17 @@ def translation_work(trial: Trial) -> dict[str, Any]:
 def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path) -> dict[str, Any]:
     """Train, score and fine-tune; plain values."""
     sizes = seq2seq_settings(**{**asked["model"], "vocabulary": data.vocabulary.size})
-    moved = replace(sizes, moved=MOVED)
-    model = _model(asked, moved if asked["altered"] else sizes, seed)
-    batch, parts = asked["batch"], asked["parts"]
-    plan = recipe(asked, asked["epochs"], seed)
-    done = trained_on(data, model, batch, parts, plan, folder / "first")
+
+    def make(altered: bool) -> Translator:
+        return _model(asked, replace(sizes, moved=MOVED) if altered else sizes, seed)
+
+    def run(model: Translator, plan: EpochRecipe, way: str) -> Training:
+        sizes = asked["batch"], asked["parts"]
+        smoothing = asked["smoothing"]
+        return trained_on(data, model, *sizes, plan, folder / way, smoothing=smoothing)
+
+    model = make(asked["altered"])
+    done = run(model, recipe(asked, asked["epochs"], seed), "first")
     values = {
         **judged(done, data, asked["beams"]),
         "parameters": model.parameter_count(),
@@ -121,14 +128,14 @@ def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path)
         "documented": data.documented,
     }
     if asked["tuned"]:
-        gentle = recipe(asked, asked["tuned"], seed, tuning=True)
-        for way, of in (("continued", sizes), ("tuned", moved)):
-            other = _model(asked, of, seed)
-            other.load_state_dict(done.model.state_dict())
-            if way == "tuned":
-                values["untuned"] = scored(other, data, asked["beams"])
-            tuned = trained_on(data, other, batch, parts, gentle, folder / way)
-            values[way] = judged(tuned, data, asked["beams"])
+
+        def tune(model: Translator, gentle: EpochRecipe, way: str) -> dict[str, Any]:
+            return judged(run(model, gentle, way), data, asked["beams"])
+
+        def as_it_is(model: Translator) -> dict[str, Any]:
+            return scored(model, data, asked["beams"])
+
+        values |= fine_tuned(asked, seed, done.model, make, as_it_is, tune)
     return values
 
 
@@ -146,10 +153,11 @@ def trained_on(
     folder: Path,
     progress: bool | None = False,
     device: object = "cpu",
+    smoothing: float = 0.1,
 ) -> Training:
     """Train on the pairs, a part of them an epoch."""
     sources, targets = zip(*data.train, strict=True)
-    whole = Pairs(sources, targets, model.specials, batch, seed=recipe.seed)
+    whole = Pairs(sources, targets, model.specials, batch, smoothing=smoothing, seed=recipe.seed)
     feed = cast(Feed, Parts(cast(Feed, whole), parts))
     return train_epochs(model, feed, recipe, folder=folder, progress=progress, device=device)
 

@@ -1,13 +1,12 @@
 """Training one model on real data as a task: train, judge, look at its spectra, fine-tune.
 
 Table 1's altered order is fine-tuned from the weights of the same task, so that no task needs
-another. Epochs are kept as checkpoints under the cache until the task ends: a killed one goes on at
-its last epoch. Data that cannot be had end in a result with the reason, not in a failure.
+another. Epochs are kept under the cache until the result is stored: a killed task goes on at its
+last epoch. Data that cannot be had end in a result with the reason, not in a failure.
 """
 
-import itertools
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,20 +15,20 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from torch import nn
 
-from attnrate.data.registry import FetchError, cache_folder
+from attnrate.data.registry import FetchError, say
 from attnrate.errors import InputError
-from attnrate.experiments.claims import Claim
+from attnrate.experiments.epochs_kept import training_folder
 from attnrate.experiments.experiment import MISSING
+from attnrate.experiments.real_spectra import ranks_of, spectra_of, spectra_plain
+from attnrate.files import alone
+from attnrate.fitting.checkpoint import ConfigurationError
 from attnrate.fitting.epochs import EpochRecipe, Training, evaluate, train_epochs
-from attnrate.fitting.feed import Batch, Feed, Images, Outcome, normalised
+from attnrate.fitting.feed import Feed, Images
 from attnrate.fitting.fit import initial
 from attnrate.fitting.trial import Trial
 from attnrate.models.rivals import Scanner, scanner_like
 from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.models.vit import ViT, ViTSettings, vit_settings
-from attnrate.spectra.measures import rank_of
-from attnrate.spectra.profile import profile
-from attnrate.spectra.result import Profile
 from attnrate.targets.alter import move_to_end
 
 #: Table 1: the first so many tokens are moved to the end
@@ -39,12 +38,12 @@ RECIPES: dict[str, dict[str, Any]] = {
     "attention": {"optimizer": "muon", "lr": 5e-3},
     "rival": {"optimizer": "adamw", "lr": 2e-3},
 }
+#: Settings of a recipe that the experiments leave at their defaults
+_STEP = ("warmup", "weight_decay", "clip")
 #: Fine-tuning begins at a smaller step, or it would forget what it starts from
 TUNING_RATE = 0.3
 _WATCHED = 1000  # test images after every epoch
 _JUDGED = 10_000  # training images that the training error is of
-_GROUPS = 8  # of test images, whose mean spectra tell how much depends on the images
-_LARGEST = 16  # singular values of which every head's are kept
 _BATCH = 250
 _DIGITS = 6
 
@@ -59,47 +58,23 @@ class Photographs:
     test_labels: Int[np.ndarray, " test"]
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """A feed whose epochs are parts of another's: checkpoints come `parts` times as often."""
-
-    whole: Feed
-    parts: int
-
-    @property
-    def unit(self) -> str:
-        """What the speed is counted in."""
-        return self.whole.unit
-
-    def facts(self) -> dict[str, object]:
-        """Those of the whole, and how many parts."""
-        return {**self.whole.facts(), "parts": self.parts}
-
-    def steps(self, epoch: int) -> int:
-        """Batches of this part."""
-        return len(range(epoch % self.parts, self.whole.steps(epoch // self.parts), self.parts))
-
-    def batches(self, epoch: int) -> Iterator[Batch]:
-        """Every so manieth batch of the whole."""
-        every = self.whole.batches(epoch // self.parts)
-        return itertools.islice(every, epoch % self.parts, None, self.parts)
-
-    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """That of the whole."""
-        return self.whole.outcome(model, batch)
-
-
 def with_data(trial: Trial, work: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     """The work with a folder for its checkpoints; {"missing": reason} without data.
 
-    The folder goes when the work is done. One that is killed leaves it to the next attempt.
+    The folder stays until the result is stored, so that no kill loses more than an epoch. Epochs
+    that another version has trained with other settings are of no use, and are deleted.
     """
-    folder = cache_folder() / "training" / trial.key[:20]
-    try:
-        values = work(folder)
-    except FetchError as problem:
-        return {MISSING: str(problem)}
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = training_folder(trial)
+    with alone(folder.with_suffix(".lock"), wait=True):
+        try:
+            try:
+                values = work(folder)
+            except ConfigurationError as problem:
+                say(f"epochs of an earlier version are deleted and trained again: {problem}")
+                shutil.rmtree(folder)
+                values = work(folder)
+        except FetchError as problem:
+            return {MISSING: str(problem)}
     kept: dict[str, Any] = rounded(values)
     return kept
 
@@ -176,9 +151,10 @@ def completed(
 
 
 def recipe_of(kind: str) -> dict[str, Any]:
-    """What a step is like for this kind of model, fine-tuning included."""
-    like = RECIPES["attention" if kind == "attention" else "rival"]
-    return {**like, "tuning_rate": TUNING_RATE}
+    """What a step is like for this kind of model in full, fine-tuning included."""
+    like = EpochRecipe(**RECIPES["attention" if kind == "attention" else "rival"])
+    step = {name: getattr(like, name) for name in ("optimizer", "lr", *_STEP)}
+    return {**step, "tuning_rate": TUNING_RATE}
 
 
 def train_on(
@@ -187,8 +163,13 @@ def train_on(
     """Train, judge, profile and fine-tune; plain values."""
     sizes = vit_settings(**asked["model"])
     order = tuple(move_to_end(sizes.tokens, MOVED))
-    model = _model(asked, replace(sizes, order=order) if asked["altered"] else sizes, seed)
-    before = _spectra(model, data, asked["profiled"]) if asked["profiled"] else None
+
+    def make(altered: bool) -> ViT | Scanner:
+        return _model(asked, replace(sizes, order=order) if altered else sizes, seed)
+
+    model = make(asked["altered"])
+    shown = data.test_images[: asked["profiled"]]
+    before = ranks_of(spectra_of(model, shown)) if asked["profiled"] else None
     done = trained_on(
         data, model, asked["batch"], recipe(asked, asked["epochs"], seed), folder / "first"
     )
@@ -199,18 +180,41 @@ def train_on(
         "tests": len(data.test_images),
     }
     if before is not None:
-        found = _spectra(done.model, data, asked["profiled"])
-        values["spectra"] = _spectra_plain(found)
-        values["spectra"]["untrained_rank99"] = _ranks(before)
+        values["spectra"] = spectra_plain(spectra_of(done.model, shown))
+        values["spectra"]["untrained_rank99"] = before
     if asked["tuned"]:
-        gentle = recipe(asked, asked["tuned"], seed, tuning=True)
-        for way, order_of in (("continued", None), ("tuned", order)):
-            other = _model(asked, replace(sizes, order=order_of), seed)
-            other.load_state_dict(done.model.state_dict())
-            if way == "tuned":
-                values["untuned"] = {"test_error": 1 - evaluate(other, _tests(data))[1]}
-            tuned = trained_on(data, other, asked["batch"], gentle, folder / way)
-            values[way] = judged(tuned, data)
+
+        def tune(model: nn.Module, gentle: EpochRecipe, way: str) -> dict[str, Any]:
+            return judged(trained_on(data, model, asked["batch"], gentle, folder / way), data)
+
+        def as_it_is(model: nn.Module) -> dict[str, Any]:
+            return {"test_error": 1 - evaluate(model, _tests(data))[1]}
+
+        values |= fine_tuned(asked, seed, done.model, make, as_it_is, tune)
+    return values
+
+
+def fine_tuned(
+    asked: Mapping[str, Any],
+    seed: int,
+    trained: nn.Module,
+    make: Callable[[bool], nn.Module],
+    as_it_is: Callable[[Any], dict[str, Any]],
+    tune: Callable[[Any, EpochRecipe, str], dict[str, Any]],
+) -> dict[str, Any]:
+    """What comes of the trained weights in both orders: trained on in the original one
+    ("continued") and in the altered one ("tuned"), and there as they are ("untuned").
+
+    `make` makes a model of the altered order or of the original.
+    """
+    gentle = recipe(asked, asked["tuned"], seed, tuning=True)
+    values = {}
+    for way, altered in (("continued", False), ("tuned", True)):
+        model = make(altered)
+        model.load_state_dict(trained.state_dict())
+        if altered:
+            values["untuned"] = as_it_is(model)
+        values[way] = tune(model, gentle, way)
     return values
 
 
@@ -277,91 +281,3 @@ def history(done: Training) -> list[dict[str, Any]]:
     """Every epoch in plain values; test values are of a few tests only."""
     kept = ("loss", "accuracy", "test_loss", "test_accuracy", "seconds")
     return [{name: asdict(epoch)[name] for name in kept} for epoch in done.epochs]
-
-
-def _spectra(model: nn.Module, data: Photographs, count: int) -> Profile:
-    images = data.test_images[:count]
-    batches = [normalised(images[at : at + _BATCH]) for at in range(0, len(images), _BATCH)]
-    return profile(model, batches, gauge="none", cut_inputs=0)
-
-
-def _spectra_plain(found: Profile) -> dict[str, Any]:
-    """The first head of the first and of the last layer in full, all heads summed up.
-
-    "groups" are mean spectra of disjoint sets of images, "values" quantiles over images of each
-    singular value; both as the paper has them, without the gauge; "all" has such quantiles of the
-    largest ones of every head. "mean" has every head's mean
-    spectrum, layers by heads by m_h; "gauged" the same without what softmax cannot see.
-    """
-    last = found.layers[-1].number
-    heads = [[(layer.number, head) for head in range(layer.heads)] for layer in found.layers]
-
-    def means(gauge: str) -> list[Any]:
-        return [
-            [found.sigma(*place, gauge=gauge).mean(0).tolist() for place in row] for row in heads
-        ]
-
-    return {
-        "first": _head_plain(found, 0),
-        "last": _head_plain(found, last),
-        "all": [
-            [_quantiles(found.sigma(*place)[:, :_LARGEST], 11) for place in row] for row in heads
-        ],
-        "mean": means("none"),
-        "gauged": means("softmax"),
-        "rank99": _ranks(found),
-        "rank99_gauged": _ranks(found, "softmax"),
-    }
-
-
-def _head_plain(found: Profile, layer: int) -> dict[str, Any]:
-    sigma = found.sigma(layer, 0).astype(float)
-    ranks = rank_of(sigma, 0.99)
-    return {
-        "groups": [part.mean(0).tolist() for part in np.array_split(sigma, _GROUPS) if len(part)],
-        "values": _quantiles(sigma, 21),
-        "variation": (sigma.std(0) / np.maximum(sigma.mean(0), 1e-300)).tolist(),
-        "rank99": [float(np.quantile(ranks, share)) for share in (0.05, 0.5, 0.95)],
-    }
-
-
-def _quantiles(sigma: np.ndarray, count: int) -> list[list[float]]:
-    """Of every singular value over images, so many from the least to the largest."""
-    found: list[list[float]] = np.quantile(sigma, np.linspace(0.0, 1.0, count), axis=0).T.tolist()
-    return found
-
-
-def _ranks(found: Profile, gauge: str = "none") -> list[list[float]]:
-    """Per layer and head the median over images of the rank that holds 99 % of the energy."""
-    return [
-        [
-            float(np.median(rank_of(found.sigma(layer.number, head, gauge=gauge), 0.99)))
-            for head in range(layer.heads)
-        ]
-        for layer in found.layers
-    ]
-
-
-def missing(results: Sequence[Any]) -> str | None:
-    """Why data could not be had, when that is all that the results say."""
-    reasons = _reasons(results)
-    return reasons[0] if reasons and len(reasons) == len(results) else None
-
-
-def gaps(results: Sequence[Any]) -> str:
-    """A sentence about those tasks among others whose data could not be had, or nothing."""
-    reasons = _reasons(results)
-    if not reasons:
-        return ""
-    return f" {len(reasons)} of {len(results)} models are missing: {reasons[0]}"
-
-
-def _reasons(results: Sequence[Any]) -> list[str]:
-    return [str(one.values[MISSING]) for one in results if MISSING in one.values]
-
-
-def decided(claims: Sequence[Claim]) -> str:
-    """The verdicts that a run came to, in one paragraph; the others are in the table above it."""
-    told = [f"{c.statement} {c.verdict.capitalize()}: {c.evidence}" for c in claims]
-    kept = [text for text, c in zip(told, claims, strict=True) if c.verdict != "open"]
-    return " ".join(kept) or "This run is too small to decide any of the claims."

@@ -8,13 +8,13 @@ from typing import Any
 from attnrate.errors import InputError
 from attnrate.experiments.claims import Claim, claim_from_plain
 from attnrate.experiments.experiment import Conclusion
-from attnrate.experiments.folder import write_whole
 from attnrate.experiments.plots import (
     figure_from_plain,
     figure_to_plain,
     table_from_plain,
     table_to_plain,
 )
+from attnrate.files import write_whole
 
 FORMAT = 1
 _EMPTY = Conclusion((), (), (), ())

@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 
 from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
+from attnrate.experiments.epochs_kept import clear_epochs
 from attnrate.experiments.experiment import MADE_BY, MISSING, Experiment, Preset, Result, Task
 from attnrate.experiments.folder import as_path, look_at, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
@@ -59,6 +60,10 @@ def run_experiments(
     _forget_missing(plans, store)
     for wave in _waves(plans, size):
         sweep(wave, engine, store, workers, progress, RUN_TASK)
+        with Store(store) as kept:
+            trials = [one.trial for one in wave]
+            done = {row.key for row in kept.finished(trials)}
+        clear_epochs(trial for trial in trials if trial.key in done)
     conclude_experiments(plans, size, place)
     return place
 

@@ -17,7 +17,7 @@ from typing import Any
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import MISSING, Conclusion, Result, select
 from attnrate.experiments.plots import Curves, Figure, Series, Table
-from attnrate.experiments.real_work import decided, gaps, missing
+from attnrate.experiments.real_claims import decided, gaps, missing, untestable
 from attnrate.theory.statistics import Interval, mean
 
 WAYS = {
@@ -110,7 +110,7 @@ def conclusion(
     """The table beside the paper's, a figure, and the claims."""
     why = missing(results)
     if why is not None:
-        claims = tuple(_untestable(claim, why) for claim in _claims({}, half))
+        claims = untestable(_claims({}, half), why)
         return Conclusion((f"The data could not be had: {why}",), (), (), claims)
     found = scores(results, half)
     claims = _claims(found, half)
@@ -220,18 +220,6 @@ def _claim(
     return Claim(name, place, statement, half.name, verdict, evidence, *interval.limits)
 
 
-def _untestable(claim: Claim, why: str) -> Claim:
-    return Claim(
-        claim.name,
-        claim.place,
-        claim.statement,
-        claim.experiment,
-        "not testable here",
-        "no data.",
-        correction=why,
-    )
-
-
 def _paragraphs(
     results: Sequence[Result], found: Scores, half: Half, claims: Sequence[Claim]
 ) -> tuple[str, ...]:
@@ -243,9 +231,20 @@ def _paragraphs(
         f"The {half.score} on {half.data}, original and with the first ten tokens moved to the "
         f"end: {'; '.join(parts)}. The paper: {half.paper[0]:g} and {half.paper[1]:g}. "
         + half.cannot
+        + _size(results, half)
         + gaps(results),
         decided(claims[:-1]),
     )
+
+
+def _size(results: Sequence[Result], half: Half) -> str:
+    """How large the model and its data are, of the run at hand."""
+    for one in select(results, model=half.attention):
+        for name, word in (("images", "images"), ("pairs", "pairs of sentences")):
+            if name in one.values:
+                count, examples = one.values["parameters"], one.values[name]
+                return f" Ours has {count:,} parameters, and {examples:,} {word} to learn from."
+    return ""
 
 
 def _figure(found: Scores, half: Half) -> Figure:

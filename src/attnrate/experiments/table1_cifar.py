@@ -19,8 +19,7 @@ VIT, RIVAL = "ViT", "GRU"
 SEEDS = {"scratch": 3, "rival": 1}
 _CANNOT = (
     "The paper's ViT-B/16 has 86 million parameters, and its accuracy takes training on millions "
-    "of other images before; neither can be had here. Ours has about a million and sees CIFAR-10 "
-    "alone."
+    "of other images before; neither can be had here."
 )
 
 

@@ -42,8 +42,8 @@ _QUICK: dict[str, Any] = {
 _QUICK_SECONDS = 8.0
 _WORD = 40  # letters of a word that are shown; what has not been learned does not end
 _CANNOT = (
-    "WMT 2014 and the paper's training cannot be had here. Ours are 90,000 pairs of messages of "
-    "programs and a model of 6 million parameters: the scores do not compare, only their change."
+    "WMT 2014 and the paper's training cannot be had here; ours are messages of programs, whose "
+    "scores do not compare, only their change."
 )
 
 

@@ -16,10 +16,12 @@ from torch import nn
 
 from attnrate.errors import InputError, StoreError, require_choice, require_whole
 from attnrate.experiments import real_translation, real_work
-from attnrate.experiments.folder import look_at, write_mark, write_whole
+from attnrate.experiments.folder import look_at, write_mark
 from attnrate.experiments.real_work import MOVED, RECIPES, rounded
+from attnrate.files import alone, write_whole
 from attnrate.fitting import checkpoint
-from attnrate.fitting.epochs import Epoch, EpochRecipe, Training, as_device
+from attnrate.fitting.device import as_device
+from attnrate.fitting.epochs import Epoch, EpochRecipe, Training
 from attnrate.fitting.fit import initial
 from attnrate.fitting.kept import keep_model, read_model
 from attnrate.fitting.provenance import provenance
@@ -32,6 +34,7 @@ Task = Literal["cifar10", "translation"]
 EPOCHS: dict[str, int] = {"cifar10": 20, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
+_LOCK = ".lock"
 _IMAGES, _TESTS = (50_000, 10_000), 3071
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
@@ -76,6 +79,7 @@ def train(
     m_h: object = None,
     altered: bool = False,
     epochs: object = None,
+    lr: object = None,
     limit: object = None,
     seed: object = 0,
     threads: object = None,
@@ -85,11 +89,11 @@ def train(
     """Train the ViT on CIFAR-10 ("cifar10") or the Seq2Seq on English-German ("translation").
 
     `m_h` is the head size, the preset's unless told; values keep their size. `altered`: Table 1's
-    order, the first ten tokens moved to the end. `limit` takes only so many examples to train on
-    and to test with, to try things. The folder is `task` unless told. The same call again goes on
-    after an interruption, and only reads the results when all is done.
+    order, the first ten tokens moved to the end. `lr` is the step size of Muon. `limit` takes only
+    so many examples to train on and to test with, to try things. The folder is `task` unless told.
+    The same call again goes on after an interruption, and only reads the results when all is done.
     """
-    asked = _asked(task, preset, m_h, altered, epochs, limit, seed, threads)
+    asked = _asked(task, preset, m_h, altered, epochs, lr, limit, seed, threads)
     as_device(device)
     place, mark = look_at(asked.task if folder is None else folder, _COMMAND)
     if mark is not None and mark.get("task") != asked.task:
@@ -104,8 +108,11 @@ def train(
     run = _on_images if asked.task == "cifar10" else _on_sentences
     if mark is None:
         write_mark(place, _COMMAND, {"task": asked.task, "asked": settings})
-    done, scores = run(asked, place, {"device": device, "progress": progress})
-    return _kept(asked, done, scores, place)
+    with alone(place / _LOCK, wait=False):
+        done, scores = run(asked, place, {"device": device, "progress": progress})
+        kept = _kept(asked, done, scores, place)
+    (place / _LOCK).unlink(missing_ok=True)
+    return kept
 
 
 def trained(folder: object) -> Trained:
@@ -132,6 +139,7 @@ def _asked(
     m_h: object,
     altered: bool,
     epochs: object,
+    lr: object,
     limit: object,
     seed: object,
     threads: object,
@@ -149,7 +157,7 @@ def _asked(
         epochs=require_whole("epochs", EPOCHS[known] if epochs is None else epochs, 1),
         seed=require_whole("seed", seed, 0),
         threads=None if threads is None else require_whole("threads", threads, 1),
-        **RECIPES["attention"],
+        **{**RECIPES["attention"], **({} if lr is None else {"lr": lr})},
     )
     return _Asked(known, cast(str, preset), changes, bool(altered), most, recipe)
 
@@ -201,7 +209,7 @@ def _on_sentences(
     steps = place / _STEPS
     done = real_translation.trained_on(data, translator, _TOKENS, 1, asked.recipe, steps, **how)
     scores = real_translation.judged(done, data, beams=1)
-    return done, {"tests": tests, "documented": data.documented, **scores}
+    return done, {"tests": len(data.test), "documented": data.documented, **scores}
 
 
 def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) -> Trained:

@@ -1,7 +1,6 @@
 """Checkpoints of a training run: safetensors, whole or not at all, the last two kept."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError, StoreError
+from attnrate.files import replaced
 
 Tensor = torch.Tensor
 _KEPT = 2
@@ -85,25 +85,20 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def write_file(path: Path, checkpoint: Checkpoint) -> None:
-    """Write beside its place, then put it there: whole or not at all."""
+    """Write the file, whole or not at all."""
     from safetensors.torch import save
 
-    folder, beside = path.parent, path.with_name(path.name + ".partial")
     tensors = {
         name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, value in checkpoint.tensors.items()
     }
     facts = json.dumps({"epochs": checkpoint.epochs, **checkpoint.facts})
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
-            file.write(save(tensors, {"attnrate": facts}))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(path) as beside:
+            beside.write_bytes(save(tensors, {"attnrate": facts}))
     except OSError as problem:
-        beside.unlink(missing_ok=True)
-        before = saved(folder)
+        before = saved(path.parent)
         raise StoreError(
             f"a checkpoint could not be written ({problem.strerror})",
             path,
@@ -139,9 +134,9 @@ def read(path: Path) -> Checkpoint:
         ) from problem
 
 
-def load_weights(model: nn.Module, source: Path | Checkpoint) -> None:
+def load_weights(model: nn.Module, source: Checkpoint) -> None:
     """The weights of a checkpoint alone, as a start for another run such as fine-tuning."""
-    weights = _part(read(source) if isinstance(source, Path) else source, "model.")
+    weights = _part(source, "model.")
     wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in weights.items()}
     for name in sorted(wanted.keys() | found.keys()):
@@ -153,6 +148,10 @@ def load_weights(model: nn.Module, source: Path | Checkpoint) -> None:
                 "Make the model with the checkpoint's settings.",
             )
     model.load_state_dict(weights)
+
+
+class ConfigurationError(InputError):
+    """A checkpoint that was written with other settings."""
 
 
 def require_same(
@@ -167,8 +166,8 @@ def require_same(
         for name in sorted({*one, *other}):
             if name not in one or name not in other or one[name] != other[name]:
                 was = repr(other[name]) if name in other else "absent"
-                raise InputError(
-                    f"the checkpoint {path.name} is of another configuration: {part}.{name} is "
+                raise ConfigurationError(
+                    f"the checkpoint {path} is of another configuration: {part}.{name} is "
                     f"{was} there and here",
                     one.get(name),
                     "Train with the same settings, or in another folder.",

@@ -19,6 +19,7 @@ from torch import nn
 
 from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
 from attnrate.fitting import checkpoint as store
+from attnrate.fitting.device import as_device
 from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
 from attnrate.fitting.feed import Ahead, Batch, Feed
 from attnrate.fitting.memory import kept_memory
@@ -76,16 +77,12 @@ def _check(name: str, value: object) -> None:
         raise InputError(f"recipe.{name} is out of range", value, "Pass 0.05, say.")
 
 
-def as_epoch_recipe(recipe: object = None, **changes: object) -> EpochRecipe:
-    """A recipe (the default one unless told) with some settings changed."""
+def as_epoch_recipe(recipe: object = None) -> EpochRecipe:
+    """The recipe, or the default one."""
     recipe = EpochRecipe() if recipe is None else recipe
     if not isinstance(recipe, EpochRecipe):
         raise InputError("recipe must be an EpochRecipe", recipe)
-    known = [each.name for each in fields(EpochRecipe)]
-    for name, value in changes.items():
-        require_choice("the setting of a recipe", name, tuple(known))
-        _check(name, value)
-    return replace(recipe, **changes)  # type: ignore[arg-type]
+    return recipe
 
 
 @dataclass(frozen=True)
@@ -260,7 +257,7 @@ def _epoch(
         raise InputError(
             f"the loss of epoch {number + 1} is not finite",
             loss,
-            "Lower recipe.lr; the checkpoint before is kept.",
+            "Train with a smaller lr, in another folder.",
         )
     seconds = time.perf_counter() - begin
     accuracy = float(right) / count
@@ -304,15 +301,6 @@ def _before(
     before = store.read(found[-1])
     store.require_same(before, settings, found[-1])
     return before
-
-
-def as_device(device: object) -> torch.device:
-    """The device of that name, or an InputError."""
-    try:
-        found = torch.empty(0, device=device)  # type: ignore[call-overload]
-    except (RuntimeError, TypeError, AssertionError) as problem:
-        raise InputError("torch knows no such device here", device, 'Pass "cpu", say.') from problem
-    return torch.device(found.device)
 
 
 def _place(model: nn.Module) -> torch.device:

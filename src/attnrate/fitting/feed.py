@@ -1,5 +1,6 @@
 """Batches of real data: what is in them depends on the seed and the epoch alone; made ahead."""
 
+import itertools
 import queue
 import threading
 import time
@@ -305,3 +306,33 @@ class Ahead:
                 continue
             return True
         return False
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A feed whose epochs are parts of another's: checkpoints come `parts` times as often."""
+
+    whole: Feed
+    parts: int
+
+    @property
+    def unit(self) -> str:
+        """What the speed is counted in."""
+        return self.whole.unit
+
+    def facts(self) -> dict[str, object]:
+        """Those of the whole, and how many parts."""
+        return {**self.whole.facts(), "parts": self.parts}
+
+    def steps(self, epoch: int) -> int:
+        """Batches of this part."""
+        return len(range(epoch % self.parts, self.whole.steps(epoch // self.parts), self.parts))
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Every so manieth batch of the whole."""
+        every = self.whole.batches(epoch // self.parts)
+        return itertools.islice(every, epoch % self.parts, None, self.parts)
+
+    def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
+        """That of the whole."""
+        return self.whole.outcome(model, batch)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
+from attnrate.fitting.device import as_device
 from attnrate.fitting.recipe import Recipe, as_recipe
 from attnrate.fitting.train import JUDGING, LARGEST_SEED, Look, Run, train
 from attnrate.models import Transformer
@@ -90,7 +91,7 @@ def fit(
     recipe: object = "strong",
     seed: object = 0,
     threads: object = 1,
-    device: object = None,
+    device: object = "cpu",
     watch: Callable[[Look], object] | None = None,
     **changes: object,
 ) -> Fit:
@@ -101,13 +102,13 @@ def fit(
     starts=k the best of k such fits is returned, by the error that was watched; the i-th of them,
     counted from 0, is the fit with the seed `seed + (i << 32)`.
 
-    It trains on a GPU where there is one, unless `device` says otherwise; the result is on the
-    CPU, in float32 as trained. `watch` is told of every look at the error.
+    It trains on `device`; the result is on the CPU, in float32 as trained. `watch` is told of every
+    look at the error.
     """
     chosen = as_recipe(recipe, **changes)
     number = require_whole("seed", seed, 0, LARGEST_SEED)
     workers = require_whole("threads", threads, 1)
-    place = _place(device)
+    place = as_device(device)
     if chosen.starts > 1 and isinstance(model, nn.Module):
         raise InputError(
             "starts from other weights need a function that makes the model",
@@ -226,19 +227,6 @@ def _started(
     run.seconds = seconds
     run.curve = [replace(look, start=index) for look in run.curve]
     return _Start(seed, scale, steps, run)
-
-
-def _place(device: object) -> torch.device:
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        place = torch.device(device)  # type: ignore[call-overload]
-        torch.empty(0, device=place)
-    except (RuntimeError, TypeError, AssertionError):
-        raise InputError(
-            "device is not known to torch, or not in this machine", device, "Pass 'cpu' or 'cuda'."
-        ) from None
-    return place  # type: ignore[no-any-return]
 
 
 def _compiled(target: Target, model: nn.Module) -> nn.Module:

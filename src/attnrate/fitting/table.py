@@ -1,8 +1,6 @@
 """Trials as a table: one row a trial, one column a setting or result; CSV and Parquet files."""
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from attnrate.errors import InputError, StoreError
+from attnrate.files import replaced
 
 _KINDS = (".csv", ".parquet")
 
@@ -52,23 +51,18 @@ def export_frame(table: pd.DataFrame, path: object) -> Path:
     In Parquet, where a column has one type, numbers among words become words.
     """
     path = check_export(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-    os.close(handle)
     try:
-        if path.suffix == ".csv":
-            table.to_csv(name, index=False)
-        else:
-            _one_type_a_column(table).to_parquet(name, index=False, engine="pyarrow")
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        with replaced(path) as beside:
+            if path.suffix == ".csv":
+                table.to_csv(beside, index=False)
+            else:
+                _one_type_a_column(table).to_parquet(beside, index=False, engine="pyarrow")
     except OSError as problem:
         raise StoreError(
             f"could not export ({problem.strerror or problem})",
             path,
             "The store is as it was; free some space or export to another folder.",
         ) from problem
-    finally:
-        Path(name).unlink(missing_ok=True)
     return path
 
 
@@ -91,10 +85,3 @@ def _one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
         if len({isinstance(cell, str) for cell in column.dropna()}) > 1
     }
     return table.assign(**{str(name): column for name, column in mixed.items()})
-
-
-def _umask() -> int:
-    # The only way to ask for it is to set it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

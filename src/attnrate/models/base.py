@@ -20,16 +20,20 @@ def feed_forward(inputs: int, outputs: int, width: int, depth: int) -> nn.Sequen
     return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
 
 
-class SequenceModel(nn.Module):
+class Counted(nn.Module):
+    """A module that tells its size."""
+
+    def parameter_count(self) -> int:
+        """Trainable numbers; shared ones count once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+class SequenceModel(Counted):
     """A map of sequences, (batch, length, d) -> (batch, length, out); more batch axes are fine."""
 
     def __init__(self, d: object, out: object) -> None:
         super().__init__()
         self.d, self.out = require_whole("d", d, 1), require_whole("out", out, 1)
-
-    def parameter_count(self) -> int:
-        """Trainable numbers."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def _sequences(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
         """x itself, when it is what the model takes."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import nn
 
 from attnrate.errors import InputError, require_whole
+from attnrate.models.base import Counted
 
 Tensor = torch.Tensor
 
@@ -22,13 +22,15 @@ class Specials:
     end: int = 2
 
 
-class Translator(nn.Module):
+class Translator(Counted):
     """A map of a source and the beginning of its translation to the next token.
 
     Sources end with `end`, targets begin with `begin`; padding comes after both.
     """
 
     specials: Specials
+    #: Tokens that a sentence may have
+    longest: int
 
     @abstractmethod
     def states(
@@ -55,10 +57,6 @@ class Translator(nn.Module):
     ) -> Float[Tensor, "batch T vocabulary"]:
         """Logits of the token after each one of the target, all at once."""
         return self.read_out(self.states(source, target))
-
-    def parameter_count(self) -> int:
-        """Trainable numbers; shared ones count once."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
 def last_places(
@@ -111,12 +109,14 @@ def translate(
 
     The `beams` best beginnings go on at each step (one: greedy). A translation y is judged by
     log p(y) / ((5 + |y|) / 6)^penalty (Wu et al. 2016), and a sentence is done with `beams`
-    translations. None is longer than `longest`, by default 10 more than twice the source.
+    translations. None is longer than `longest`, by default 10 more than twice the source, nor than
+    the model can be.
     """
     if not isinstance(model, Translator):
         raise InputError("the model does not translate", type(model).__name__)
     beams = require_whole("beams", beams, 1)
     most = 2 * source.shape[1] + 10 if longest is None else require_whole("longest", longest, 1)
+    most = min(most, model.longest)
     mode = model.training
     model.eval()
     try:

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import nn
 
 from attnrate.errors import InputError, require_choice
+from attnrate.models.base import Counted
 from attnrate.models.decoding import Specials, Translator, last_places, moved_to_end
 from attnrate.models.presets import as_settings, check_share, check_whole
 from attnrate.models.recurrent import GRU
@@ -59,7 +60,7 @@ class ScannerSettings:
         )
 
 
-class Scanner(nn.Module):
+class Scanner(Counted):
     """Patches -> layers x + drop(causal(norm(x))) -> norm -> mean over the tokens -> classes.
 
     `causal` is a GRU or a diagonal state-space model, which read the patches one after the other;
@@ -93,10 +94,6 @@ class Scanner(nn.Module):
             x = x + self.drop(layer(norm(x)))
         result: Tensor = self.classify(self.norm(x).mean(1))
         return result
-
-    def parameter_count(self) -> int:
-        """Trainable numbers."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
 def scanner_like(settings: ViTSettings, kind: object = "gru", layers: object = 3) -> Scanner:
@@ -153,6 +150,7 @@ class GRUTranslator(Translator):
         chosen = as_settings({"cpu": GRUTranslatorSettings()}, settings, changes)
         self.settings = chosen
         self.specials = Specials(chosen.pad, chosen.begin, chosen.end)
+        self.longest = chosen.longest
         width, hidden = chosen.width, chosen.hidden
         self.embed = nn.Embedding(chosen.vocabulary, width)
         nn.init.normal_(self.embed.weight, 0.0, width**-0.5)

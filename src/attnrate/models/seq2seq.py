@@ -88,6 +88,7 @@ class Seq2Seq(Translator):
         super().__init__()
         chosen = seq2seq_settings(settings, **changes)
         self.settings, self.specials = chosen, chosen.specials
+        self.longest = chosen.longest
         self.embed = nn.Embedding(chosen.vocabulary, chosen.width)
         nn.init.normal_(self.embed.weight, 0.0, chosen.width**-0.5)
         self.encoder_layers = nn.ModuleList(_Encoder(chosen) for _ in range(chosen.layers))

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import nn
 
 from attnrate.errors import InputError, require_choice
+from attnrate.models.base import Counted
 from attnrate.models.multihead import FeedForward, Multihead
 from attnrate.models.presets import as_settings, check_share, check_whole
 from attnrate.targets.alter import as_permutation
@@ -90,7 +91,7 @@ def vit_settings(preset: object = "cpu", **changes: object) -> ViTSettings:
     return as_settings(VIT_PRESETS, preset, changes)
 
 
-class ViT(nn.Module):
+class ViT(Counted):
     """Patches + positions -> layers of attention and feed-forward -> norm -> classes."""
 
     def __init__(self, settings: object = "cpu", **changes: object) -> None:
@@ -123,10 +124,6 @@ class ViT(nn.Module):
         pooled = x.mean(1) if self.class_token is None else x[:, 0]
         result: Tensor = self.classify(pooled)
         return result
-
-    def parameter_count(self) -> int:
-        """Trainable numbers."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
 class Patches(nn.Module):

@@ -14,8 +14,8 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure as Drawing
 
-from attnrate.experiments.folder import write_whole
 from attnrate.experiments.plots import Curves, Figure, Matrix, Violins
+from attnrate.files import write_whole
 from attnrate.report import geometry
 from attnrate.report.draw_curves import draw_curves, draw_violins
 from attnrate.report.draw_others import draw_graph, draw_matrix

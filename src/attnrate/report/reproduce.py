@@ -71,11 +71,12 @@ def _written(place: Path) -> Reproduction:
 def agreement(one: Reproduction, other: Reproduction) -> tuple[int, int, list[str]]:
     """In how many of the claims that `one` decides `other` agrees, of how many, and the others.
 
-    Claims that `one` leaves open are listed but not counted: it does not cover them.
+    Claims that `one` leaves open are listed but not counted: it does not cover them. Nor are those
+    that are not testable: that they are not takes no run to see.
     """
     theirs = {claim.name: claim.verdict for claim in other.claims}
     common = [claim for claim in one.claims if claim.name in theirs]
-    decided = [claim for claim in common if claim.verdict != "open"]
+    decided = [claim for claim in common if claim.verdict not in ("open", "not testable here")]
     different = [
         f"{claim.name}: {claim.verdict} / {theirs[claim.name]}"
         for claim in common

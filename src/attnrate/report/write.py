@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnrate.errors import InputError
-from attnrate.experiments.folder import write_whole
 from attnrate.experiments.record import Record
+from attnrate.files import write_whole
 from attnrate.report.draw import save_figure
 from attnrate.report.files import safe_name
 from attnrate.report.markdown import claims_table
