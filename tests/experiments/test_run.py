@@ -118,6 +118,19 @@ def test_what_had_no_data_is_tried_again_by_the_next_run(
     assert MISSING not in row.result
 
 
+def planned(preset: str, names: Sequence[str] = NAMES) -> float:
+    """Seconds on one core; a trial that experiments share is run once."""
+    costs = {task.trial: task.cost for name in names for task in load(name).tasks(preset)}
+    return sum(costs.values())
+
+
+def test_the_plans_keep_to_the_time_that_is_promised_on_two_cores() -> None:
+    assert planned("quick") / 2 < 9 * 60
+    real = ("fig2", "fig3", "table1-cifar", "table1-translation")
+    assert planned("paper", real) / 2 < 10 * 3600
+    assert planned("paper", [name for name in NAMES if name not in real]) / 2 < 5 * 3600
+
+
 def test_parts_of_a_figure_stand_for_the_figure() -> None:
     assert load("fig3a") is load("fig3b") is load("fig3")
     assert run.as_names(["fig3b", "fig3a", "fig1"]) == ("fig1", "fig3")

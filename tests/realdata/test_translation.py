@@ -1,11 +1,14 @@
 """The translation pairs of this machine's Debian: as many as promised, German, without a leak."""
 
+from pathlib import Path
+
 import pytest
 
 from attnrate.data.bpe import vocabulary
 from attnrate.data.clean import key
 from attnrate.data.registry import FetchError, cache_folder
 from attnrate.data.translation import FEWEST_PAIRS, translation
+from attnrate.experiments.real_translation import sentences
 
 pytestmark = pytest.mark.realdata
 
@@ -29,6 +32,25 @@ def test_there_are_enough_pairs_and_all_are_of_the_promised_length(data):
         assert all(4 <= len(english.split()) <= 60 for english, _ in pairs)
         articles = sum("die" in german.casefold().split() for _, german in pairs)
         assert articles > 0.1 * len(pairs)
+
+
+def test_on_debian_12_the_test_set_is_the_documented_one(data):
+    release = Path("/etc/os-release")
+    if not release.is_file() or "bookworm" not in release.read_text(encoding="utf-8"):
+        pytest.skip("another system than Debian 12: its packages may be of other versions")
+    assert data.documented
+    assert data.counts == {"train": 90_715, "validation": 2_451, "test": 3_071}
+
+
+def test_sentences_are_coded_cut_and_spread_over_the_test_set(data):
+    pytest.importorskip("tokenizers")
+    found = sentences("all", 8000, 20, 100)
+    assert 0 < len(found.train) < len(data.train)
+    assert max(len(side) for pair in found.train for side in pair) == 20
+    assert len(found.test) == len(found.test_texts) == 100
+    assert found.test_texts[0] == data.test[0]
+    assert found.test_texts[50] == data.test[50 * len(data.test) // 100]
+    assert found.vocabulary.decode(found.test[0]) == data.test[0][0]
 
 
 def test_nothing_of_the_test_set_was_seen_before(data):
