@@ -64,10 +64,10 @@ QUICK = Settings(
     coupling_recipe={**RECIPES["quick"], "steps": 400},
     coupling_seeds=(0,),
     adam_cells=((Spectral(1.0, 6), 4), (Spectral(1.0, 6), 6), (Spectral(1.0, LONG), 4)),
-    adam_recipe={"name": "paper", "steps": 1000, "first_batch": 32, "batch": 32},
+    adam_recipe={"name": "paper", "steps": 600, "first_batch": 32, "batch": 32},
     adam_seeds=(0,),
     sequences=1024,
-    seconds=(4.0, 9.0, 55.0),
+    seconds=(4.0, 5.5, 55.0),
 )
 PAPER = Settings(
     full=tuple((target, ALL, RECIPES["paper"]["steps"]) for target in TARGETS),

@@ -5,7 +5,7 @@ token, and finds that a prediction token attends to its own points by their mass
 itself, and that F̂∘f̂ is the norm. We fit the whole model, and one whose values are held at the
 points (f̂'s part that W_V reads is f, as in the target; ρ̂ and F̂ are learned), and measure over
 thousands of fresh inputs. Position and segment are part of the token (see targets/graph.py). The
-paper preset also fits the whole model in smaller steps, to see whether they change the weights.
+whole model is also fitted in smaller steps, which change where the weights end.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ _SHOWN = 0.02
 _POINT, _MASS, _PREDICTION = slice(0, DIM), DIM, DIM + 3
 
 
-QUICK = MapSettings(1, 1400, 64, {"whole": 25.0, "held": 18.0})
+QUICK = MapSettings(1, 1400, 64, {"whole": 25.0, "held": 18.0, "slow": 25.0})
 PAPER = MapSettings(5, 3000, 128, {"whole": 70.0, "held": 60.0, "slow": 70.0})
 
 
