@@ -48,7 +48,8 @@ def require_whole(name: str, value: object, least: int, most: int | None = None)
         raise InputError(f"{name} must be {wanted}", value, f"Pass {name}={least} or more.")
     number = int(value.__index__())
     if number < least or (most is not None and number > most):
-        raise InputError(f"{name} must be {wanted}", value, f"Pass {name}={least} or more.")
+        way_out = f"Pass {name}={least} or more." if number < least else f"At most {name}={most}."
+        raise InputError(f"{name} must be {wanted}", value, way_out)
     return number
 
 

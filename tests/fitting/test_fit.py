@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +13,14 @@ from attnrate.errors import InputError
 from attnrate.fitting.fit import fit
 from attnrate.fitting.train import Look, Plateau
 from attnrate.models import LinearRNN, Transformer
-from attnrate.targets import error_of, linear_target, spectral_target, swap_ends
+from attnrate.targets import (
+    UniformInputs,
+    error_of,
+    linear_target,
+    nearest_point,
+    spectral_target,
+    swap_ends,
+)
 from attnrate.theory.compile import compile_target
 
 EXPONENTIAL = linear_target("exponential", 8)
@@ -140,6 +148,37 @@ def test_lost_attempts_are_counted() -> None:
     assert once.diverged
     assert thrice.steps > once.steps
     assert thrice.seconds > 0
+
+
+def test_training_watching_judging_and_starts_have_inputs_of_their_own() -> None:
+    drawn: list[torch.Tensor] = []
+    law = EXPONENTIAL.inputs
+
+    class Watched(UniformInputs):
+        def draw(self, n: int, length: int, generator: torch.Generator) -> torch.Tensor:
+            drawn.append(law.draw(n, length, generator))
+            return drawn[-1]
+
+    target = replace(EXPONENTIAL, inputs=Watched(**vars(law)))
+    weights: list[torch.Tensor] = []
+
+    def made() -> LinearRNN:
+        model = small()
+        weights.append(model.W.detach().clone())
+        return model
+
+    found = fit(target, made, steps=4, check_every=4, starts=3)
+    rows = torch.cat([x.flatten(1) for x in drawn])
+    assert len(torch.unique(rows, dim=0)) == len(rows)
+    assert len(torch.unique(torch.stack(weights).flatten(1), dim=0)) == 3
+    assert len({*found.starts}) == 3
+
+
+def test_the_watched_error_is_of_the_kind_that_is_judged() -> None:
+    target = nearest_point(points=2, dim=2)
+    model = Transformer(target.d, target.out, m_h=2, width=8)
+    found = fit(target, model, steps=1, lr=1e-12)
+    assert found.curve[-1].error == pytest.approx(found.error, rel=0.1)
 
 
 LONG_ENOUGH = {"steps": 200, "check_every": 4}

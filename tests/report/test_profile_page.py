@@ -16,6 +16,7 @@ from attnrate.errors import InputError
 from attnrate.experiments.plots import Figure
 from attnrate.report import profile_page
 from attnrate.report.profile_page import check_folder, render_profile, write_profile
+from attnrate.spectra.advise import LayerAdvice
 from attnrate.spectra.result import Profile
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -31,8 +32,8 @@ class Advice:
     """Stands in for what `advise` returns."""
 
     def to_frame(self) -> pd.DataFrame:
-        row = {"layer": 0, "name": HOSTILE, "m_h": 12, "size": 5, "low": 4, "high": 7}
-        return pd.DataFrame([{**row, "predicted": 0.0123}])
+        row = LayerAdvice(0, HOSTILE, 12, 5, 4, 0.0123, 0.0345)
+        return pd.DataFrame([vars(row)])
 
     def __str__(self) -> str:
         return f"Heads of 5 would do.\n{HOSTILE}"

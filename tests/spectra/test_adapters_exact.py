@@ -246,7 +246,7 @@ def tokens(site: Site, batch: dict[str, Tensor], sides: Sides) -> tuple[Tensor, 
         if site.name.startswith("decoder"):
             masks = ("tgt_key_padding_mask",) * 2
         if site.kind == "cross":
-            masks = (None, "memory_key_padding_mask")
+            masks = ("tgt_key_padding_mask", "memory_key_padding_mask")
     query, key = (
         torch.ones(x.shape[0], x.shape[2], dtype=torch.bool)
         if mask is None

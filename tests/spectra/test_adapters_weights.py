@@ -35,10 +35,11 @@ def weights(site: Site, call: Call) -> Tensor:
         T, S = logits.shape[-2:]
         assert T == S
         logits = logits.masked_fill(torch.ones(T, S).triu(1).bool(), -torch.inf)
-    if call.mask is not None and call.mask.dtype == torch.bool:
-        logits = logits.masked_fill(~call.mask, -torch.inf)
-    elif call.mask is not None:
-        logits = logits + call.mask
+    mask = call.mask(slice(0, logits.shape[-2])) if callable(call.mask) else call.mask
+    if mask is not None and mask.dtype == torch.bool:
+        logits = logits.masked_fill(~mask, -torch.inf)
+    elif mask is not None:
+        logits = logits + mask
     return logits.softmax(-1)
 
 

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from attnrate.cli.output import JsonOption, app, busy, print_json
-from attnrate.errors import InputError
+from attnrate.errors import InputError, require_choice, require_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     epilog="Example: attnrate profile path/to/model --text notes.txt --out profile-of-model",
 )
 def profile(
+    context: typer.Context,
     model: Annotated[
         str, typer.Argument(help="A folder with safetensors or GGUF, or a hub id.", metavar="MODEL")
     ],
@@ -58,31 +59,49 @@ def profile(
     budget: Annotated[
         int | None, typer.Option(help="Instead: the sum of head sizes over layers.")
     ] = None,
+    heads: Annotated[
+        int | None, typer.Option(help="With --weights-only, where no config.json tells it.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """What a trained model's attention uses, head by head, and how small its heads could be."""
     given = {"--text": text, "--images": images, "--inputs": inputs}
     if weights_only:
-        _weights_only(model, {**given, "--out": out}, as_json)
+        _require_unused(context, "--weights-only", keep=("model", "weights_only", "heads"))
+        _weights_only(model, heads, as_json)
         return
     _require_one(given)
+    if heads is not None:
+        raise InputError("--heads is for --weights-only", heads, "Leave it out.")
+    if text is None and length is not None:
+        raise InputError("--length is for --text", length, "Leave it out.")
     from attnrate.report.profile_page import check_folder, write_profile
+    from attnrate.spectra.adapters import adapter_for
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load
+    from attnrate.spectra.profile import chosen_sites
     from attnrate.spectra.profile import profile as run
+    from attnrate.spectra.result import GAUGES
 
+    # what can be refused is refused before the work
     goal(budget, tolerance)
+    require_choice("gauge", gauge, GAUGES)
+    require_whole("cut_inputs", cut_inputs, 0)
     if out is not None:
         check_folder(out)
     with busy(f"opening {model}"):
         loaded = load(model)
+        asked = None if layers is None else _layers(layers)
+        sites = chosen_sites(adapter_for(loaded.model)[1], asked)
+        if budget is not None:
+            require_whole("budget", budget, len(sites))
         read = _read(loaded, given, length, batch, limit)
     with _ticking(read, cut_inputs > 0) as going:
         found = run(
             loaded.model,
             going,
             gauge,
-            layers=None if layers is None else _layers(layers),
+            layers=asked,
             cut_inputs=cut_inputs,
             name=loaded.name,
         )
@@ -197,16 +216,27 @@ def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     ]
 
 
-def _weights_only(model: str, given: dict[str, Path | None], as_json: bool) -> None:
-    from attnrate.spectra.weights_only import weight_spectra
-
-    named = [option for option, value in given.items() if value is not None]
+def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> None:
+    """An InputError that names the options which were given and would do nothing."""
+    named = [
+        f"--{name.replace('_', '-')}"
+        for name in context.params
+        if name not in (*keep, "as_json")
+        and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
     if named:
         raise InputError(
-            "--weights-only takes no inputs and writes no page", named, "Leave it out."
+            f"{by} takes no inputs and writes no page; these would do nothing",
+            named,
+            "Leave them out.",
         )
+
+
+def _weights_only(model: str, heads: int | None, as_json: bool) -> None:
+    from attnrate.spectra.weights_only import weight_spectra
+
     with busy(f"reading {model}"):
-        found = weight_spectra(model)
+        found = weight_spectra(model, heads)
     if as_json:
         print_json({"summary": str(found), "heads": _rows(found.to_frame())})
     else:

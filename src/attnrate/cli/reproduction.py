@@ -56,25 +56,29 @@ def report(
 
     other = None if against is None else read(against)
     done = write(folder)
-    _tell(done, as_json)
-    if other is not None:
-        same, common, different = agreement(done, other)
+    compared = None if other is None else agreement(done, other)
+    _tell(done, as_json, compared)
+    if compared is not None and not as_json:
+        same, common, different = compared
         lines = [f"the same verdict in {same} of {common} claims that this one decides", *different]
-        typer.echo("\n  ".join(lines), err=as_json)
+        typer.echo("\n  ".join(lines))
     _fail_for(done)
 
 
-def _tell(done: "Reproduction", as_json: bool) -> None:
+def _tell(
+    done: "Reproduction", as_json: bool, compared: tuple[int, int, list[str]] | None = None
+) -> None:
     from attnrate.report.terminal import print_verdicts
 
     if as_json:
-        print_json(
-            {
-                "page": str(done.page),
-                "claims": [claim.to_plain() for claim in done.claims],
-                "failed": {record.name: record.failed for record in done.failed},
-            }
-        )
+        told = {
+            "page": str(done.page),
+            "claims": [claim.to_plain() for claim in done.claims],
+            "failed": {record.name: record.failed for record in done.failed},
+        }
+        if compared is not None:
+            told["agreement"] = dict(zip(("same", "of", "different"), compared, strict=True))
+        print_json(told)
     else:
         print_verdicts(done.records)
         typer.echo(str(done))

@@ -72,7 +72,8 @@ class Curves:
 class Matrix:
     """A panel that shows a matrix by shades; rows from top to bottom.
 
-    `label` says what the shades stand for, `row_names` are told where a cell is pointed at.
+    `label` says what the shades stand for, `row_names` are told where a cell is pointed at;
+    `row_numbers` stand at the axis, 0, 1, ... unless given.
     """
 
     title: str
@@ -83,10 +84,17 @@ class Matrix:
     high: Number | None = None
     label: str = ""
     row_names: tuple[str, ...] | None = None
+    row_numbers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.row_names is not None and len(self.row_names) != len(self.values):
-            raise ValueError(f"{self.title}: {len(self.row_names)} of {len(self.values)} names")
+        for given in (self.row_names, self.row_numbers):
+            if given is not None and len(given) != len(self.values):
+                raise ValueError(f"{self.title}: {len(given)} of {len(self.values)} names")
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What stands at the rows."""
+        return tuple(range(len(self.values))) if self.row_numbers is None else self.row_numbers
 
 
 @dataclass(frozen=True)

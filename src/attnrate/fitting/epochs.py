@@ -25,6 +25,7 @@ from attnrate.fitting.feed import Ahead, Batch, Feed
 from attnrate.fitting.memory import kept_memory
 from attnrate.fitting.muon import Muon
 from attnrate.targets.checks import require_number
+from attnrate.targets.seeds import spread
 
 _MODES = {"optimizer": ("muon", "adamw"), "precision": ("auto", "float32", "bfloat16")}
 #: A lower precision must be so many times faster before it is taken
@@ -152,7 +153,7 @@ def train_epochs(
     threads = threads or torch.get_num_threads()
     show = make_epoch_progress(progress, feed.unit, recipe.epochs)
     with kept_memory(), _threads(threads), torch.random.fork_rng(), show:
-        torch.manual_seed(recipe.seed)
+        torch.manual_seed(spread(recipe.seed))
         if before is not None:
             store.restore(before, model, optimizers)
             _tell_changes(facts.get("machine", {}), _machine(model, threads))

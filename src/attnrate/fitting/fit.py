@@ -16,6 +16,7 @@ from attnrate.fitting.train import JUDGING, LARGEST_SEED, Look, Run, train
 from attnrate.models import Transformer
 from attnrate.models.positions import NoPosition
 from attnrate.targets import AttentionTarget, ErrorEstimate, Target, error_of
+from attnrate.targets.seeds import spread
 from attnrate.theory.compile import compile_target
 
 #: Sequences for the final error
@@ -161,7 +162,7 @@ def initial(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         raise InputError("model must be a torch module, or a function that makes one", model)
     with torch.random.fork_rng(devices=[]):
         # not torch.manual_seed, which would also change the caller's random numbers on a GPU
-        torch.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(spread(seed))
         made = model()
     if not isinstance(made, nn.Module):
         raise InputError("model must be a torch module, or a function that makes one", made)

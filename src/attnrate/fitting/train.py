@@ -12,6 +12,7 @@ from torch import nn
 from attnrate.errors import InputError
 from attnrate.fitting.recipe import Recipe, make_optimizer
 from attnrate.targets import Target
+from attnrate.targets.seeds import generator
 
 #: Sequences for watching a fit
 _WATCHED = 512
@@ -97,14 +98,14 @@ def train(
     """
     model = model.to(place).train()
     optimizer = make_optimizer(recipe, [p for p in model.parameters() if p.requires_grad])
-    generator = torch.Generator().manual_seed(_TRAINING + seed)
+    inputs = generator(_TRAINING + seed)
     watched = _Watched(target, seed, place)
     run = Run(model, watched.error(model), seconds=spent)
     kept = copy.deepcopy(model.state_dict())
     plateau = Plateau(recipe.gain, recipe.patience)
     clock = _Clock(place)
     for step in range(recipe.steps):
-        x = target.inputs.draw(recipe.batch_at(step), target.length, generator).float()
+        x = target.inputs.draw(recipe.batch_at(step), target.length, inputs).float()
         loss = nn.functional.mse_loss(model(x.to(place)), target(x).to(place))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -160,7 +161,7 @@ class _Watched:
         self.truth = target(x.double()).float().to(place)
         self.x = x.to(place)
         #: The error of the best constant
-        self.spread = float((self.truth - self.truth.mean((0, 1))).square().mean())
+        self.spread = _error(self.truth, self.truth.mean((0, 1)))
 
     def error(self, model: nn.Module) -> float:
         """The mean squared error of the model, which is in training again afterwards."""
@@ -173,7 +174,12 @@ class _Watched:
                 tuple(found.shape),
                 f"Make it for out = {self.truth.shape[-1]} coordinates.",
             )
-        return float(nn.functional.mse_loss(found, self.truth))
+        return _error(found, self.truth)
+
+
+def _error(found: torch.Tensor, truth: torch.Tensor) -> float:
+    """E mean_t |H_t - Ĥ_t|², as final errors are: a sum over coordinates."""
+    return float((found - truth).square().sum(-1).mean())
 
 
 class _Clock:

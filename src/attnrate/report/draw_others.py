@@ -27,10 +27,10 @@ def draw_matrix(axes: Axes, panel: Matrix) -> None:
     axes.spines[:].set_visible(False)
     axes.set_xlabel(text_in_lines(panel.x_label, 52))
     axes.set_ylabel(text_in_lines(panel.y_label, 42))
-    for own, count in ((axes.xaxis, columns), (axes.yaxis, rows)):
-        places = geometry.index_ticks(count)
+    for own, numbers in ((axes.xaxis, range(columns)), (axes.yaxis, panel.numbers)):
+        places = geometry.index_ticks(len(numbers))
         own.set_major_locator(FixedLocator(places))
-        own.set_major_formatter(FixedFormatter([str(place) for place in places]))
+        own.set_major_formatter(FixedFormatter([str(numbers[place]) for place in places]))
     axes.tick_params(length=0)
     if not rows or not columns:
         return

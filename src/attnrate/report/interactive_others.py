@@ -1,6 +1,7 @@
 """Matrices and graphs for plotly."""
 
 import math
+from collections.abc import Sequence
 
 from attnrate.experiments.plots import Graph, Matrix
 from attnrate.report import geometry
@@ -28,7 +29,7 @@ def matrix(panel: Matrix, place: Place) -> Json:
         "hoverinfo": "text",
         "hovertext": [
             [f"{y} {i}, {x} {j}{named}<br><b>{number(v)}</b>{unit}" for j, v in enumerate(row)]
-            for i, (named, row) in enumerate(zip(names, panel.values, strict=True))
+            for i, named, row in zip(panel.numbers, names, panel.values, strict=True)
         ],
         "hoverongaps": False,
     }
@@ -42,16 +43,17 @@ def matrix(panel: Matrix, place: Place) -> Json:
 def matrix_axes(panel: Matrix, place: Place) -> Json:
     """The axes of a matrix, rows from top to bottom, and its scale of colours."""
     low, high, scale = geometry.shades(panel)
-    rows, columns = geometry.size_of(panel)
+    columns = geometry.size_of(panel)[1]
     found: Json = {}
-    for name, domain, anchor, label, count in (
-        (place.x_name, place.x_domain, place.y, panel.x_label, columns),
-        (place.y_name, place.y_domain, place.x, panel.y_label, rows),
+    numbers: Sequence[int]
+    for name, domain, anchor, label, numbers in (
+        (place.x_name, place.x_domain, place.y, panel.x_label, range(columns)),
+        (place.y_name, place.y_domain, place.x, panel.y_label, panel.numbers),
     ):
-        ticks = geometry.index_ticks(count)
+        ticks = geometry.index_ticks(len(numbers))
         found[name] = axis_of(domain, anchor, label) | {
             "tickvals": ticks,
-            "ticktext": [str(i) for i in ticks],
+            "ticktext": [str(numbers[i]) for i in ticks],
             "showgrid": False,
             "showline": False,
             "ticks": "",

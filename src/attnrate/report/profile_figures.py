@@ -220,7 +220,8 @@ def _map(
         values = [known.get(head, math.nan) for head in heads]
         rows.append((*values, *[math.nan] * (most - layer.heads)))
     names = tuple(layer.name for layer in profile.layers)
-    return Matrix(title, "head", "layer", tuple(rows), low, high, label, names)
+    numbers = tuple(layer.number for layer in profile.layers)
+    return Matrix(title, "head", "layer", tuple(rows), low, high, label, names, numbers)
 
 
 def _difference(profile: Profile, column: "pd.Series[float]", title: str) -> Matrix:

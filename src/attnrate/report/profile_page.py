@@ -16,7 +16,7 @@ from attnrate.report.files import safe_name
 from attnrate.report.page import FIGURES, facts_of
 from attnrate.report.profile_figures import profile_figures
 from attnrate.report.profile_words import INTRO, SECTIONS, meanings
-from attnrate.report.skeleton import render
+from attnrate.report.skeleton import render, require_extra
 from attnrate.report.words import NOTHING, number
 from attnrate.report.write import PAGE
 from attnrate.spectra.result import Gauge, LayerSpectra, Profile
@@ -30,9 +30,9 @@ _ADVICE = {
     "name": "name",
     "m_h": "m_h",
     "size": "size advised",
-    "low": "from",
-    "high": "to",
+    "low": "could be as small as",
     "predicted": "predicted loss of attention",
+    "predicted_high": "high end of its interval",
 }
 _SHARES = (0.05, 0.5, 0.95)  # quantiles over inputs that are kept
 
@@ -68,8 +68,9 @@ def write_profile(profile: object, folder: object, advice: object = None) -> Pat
 
 
 def check_folder(folder: object) -> None:
-    """An InputError for a folder that `write_profile` would not write to; nothing is touched."""
+    """An InputError for what `write_profile` would find out after the work; nothing is touched."""
     look_at(folder, COMMAND)
+    require_extra()
 
 
 def profile_to_plain(profile: Profile) -> dict[str, Any]:
@@ -198,11 +199,10 @@ def _advice(advice: object) -> dict[str, Any]:
     to_frame = getattr(advice, "to_frame", None)
     if not callable(to_frame):
         raise InputError("advice must be what advise() returns", type(advice).__name__)
-    frame = to_frame()
-    kept = [name for name in _ADVICE if name in frame]
+    frame = to_frame()[list(_ADVICE)]
     # to_dict makes Python's own numbers of numpy's
-    rows = tuple(tuple(row[name] for name in kept) for row in frame[kept].to_dict("records"))
-    table = Table("Head sizes", tuple(_ADVICE[name] for name in kept), rows)
+    rows = tuple(tuple(row.values()) for row in frame.to_dict("records"))
+    table = Table("Head sizes", tuple(_ADVICE.values()), rows)
     return {"lines": str(advice).splitlines(), "table": table}
 
 

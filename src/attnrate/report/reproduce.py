@@ -6,6 +6,7 @@ from pathlib import Path
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.record import Record
 from attnrate.experiments.run import conclude_folder, open_folder, records_in, run_experiments
+from attnrate.report.skeleton import require_extra
 from attnrate.report.words import VERDICTS
 from attnrate.report.write import PAGE, write_report
 
@@ -49,6 +50,7 @@ def reproduce(
     a folder, reproduction-PRESET if None. What is finished is kept at once; called again after an
     interruption, it goes on. `engine` and `workers` are those of `sweep`.
     """
+    require_extra()
     return _written(run_experiments(names, preset, out, engine, workers, progress))
 
 

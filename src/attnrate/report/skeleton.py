@@ -72,6 +72,12 @@ def _policy(scripts: list[str]) -> str:
     )
 
 
+def require_extra() -> None:
+    """An InputError at once, and not after the work, where what draws a page is not installed."""
+    _environment()
+    _plotly()
+
+
 @cache
 def _environment() -> "Environment":
     try:

@@ -257,13 +257,16 @@ def _check(advice: Advice, model: object, inputs: object) -> Checked:
         with batches.at_rest(model):
             before = _output(batches.run(model, batch))
         after = _output(run_cut(model, adapter, sites, batch, cut))
-        axes = tuple(range(1, before.dim()))
         kept = batches.kept(batch, sites[-1].streams[0])
-        if kept is not None and kept.shape == before.shape[:2]:
-            shown = kept.to(before)[..., None]
-            before, after = before * shown, after * shown
-        size = before.square().sum(axes).sqrt().clamp(min=1e-300)
-        changes += ((after - before).square().sum(axes).sqrt() / size).tolist()
+        if kept is None or kept.shape != before.shape[:2]:
+            kept = None
+        # one input after another: the outputs of a language model are large
+        for number, (one, two) in enumerate(zip(before, after, strict=True)):
+            if kept is not None:
+                tokens = kept[number].to(one.device)
+                one, two = one[tokens], two[tokens]
+            size = one.double().norm().clamp(min=1e-300)
+            changes.append(float((two.double() - one.double()).norm() / size))
     worst = []
     for layer in advice.layers:
         weights = alone[layer.name].weights
@@ -272,11 +275,11 @@ def _check(advice: Advice, model: object, inputs: object) -> Checked:
 
 
 def _output(given: Any) -> Tensor:
-    """The model's first output that has a row an input, in float64; a loss is none."""
+    """The model's first output that has a row an input; a loss is none."""
     if isinstance(given, Tensor):
-        return given.double()
+        return given
     parts = given.values() if isinstance(given, Mapping) else given
     for part in parts:
         if isinstance(part, Tensor) and part.is_floating_point() and part.dim() >= 2:
-            return part.double()
+            return part
     raise InputError("the model gives nothing that could be compared", type(given).__name__)

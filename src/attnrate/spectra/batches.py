@@ -16,6 +16,7 @@ Tensor = torch.Tensor
 Batch = Mapping[str, Tensor] | Tensor
 """Tensors by the names of the model's arguments, or the model's one argument; inputs come first."""
 
+_SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
 _WAY_OUT = (
     "Pass a tensor, a dictionary of tensors by the names of the model's arguments, or batches of "
     "either one after another."
@@ -53,8 +54,12 @@ def _tensor(value: object, name: str) -> Tensor:
         raise InputError(f"{name} must be a tensor", type(value).__name__, _WAY_OUT)
     if value.dim() == 0 or value.numel() == 0:
         raise InputError(f"{name} is empty, its shape", tuple(value.shape), _WAY_OUT)
-    if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-        raise InputError(f"{name} has values that are not finite", _first_bad(value))
+    # a mask that is added to logits hides by -inf
+    shown = value[value != -torch.inf] if name.endswith("mask") else value
+    if value.is_floating_point() and not bool(torch.isfinite(shown).all()):
+        raise InputError(
+            f"{name} has values that are not finite", _first_bad(value), "Leave such inputs out."
+        )
     return value
 
 
@@ -78,13 +83,21 @@ def size(batch: Batch) -> int:
     """How many inputs there are in a batch; entries of size 1 serve all of them."""
     if isinstance(batch, Tensor):
         return int(batch.shape[0])
-    sizes = {name: int(value.shape[0]) for name, value in batch.items()}
-    most = max(sizes.values())
+    own = {name: value for name, value in batch.items() if not _for_all(name, value)}
+    sizes = {name: int(value.shape[0]) for name, value in own.items()}
+    most = max(sizes.values(), default=1)
     if any(one not in (1, most) for one in sizes.values()):
         raise InputError(
-            "every entry of a batch needs the same number of inputs along its first axis", sizes
+            "every entry of a batch needs the same number of inputs along its first axis",
+            sizes,
+            "Stack the inputs along it.",
         )
     return most
+
+
+def _for_all(name: str, value: Tensor) -> bool:
+    """Whether an entry is one of torch's masks (T, S), which all inputs share."""
+    return name in _SHARED and value.dim() == 2
 
 
 def pick(batch: Batch, inputs: list[int]) -> Batch:
@@ -93,7 +106,7 @@ def pick(batch: Batch, inputs: list[int]) -> Batch:
         return batch[inputs]
     whole = size(batch)
     return {
-        name: value if value.shape[0] == 1 < whole else value[inputs]
+        name: value if value.shape[0] == 1 < whole or _for_all(name, value) else value[inputs]
         for name, value in batch.items()
     }
 
@@ -103,31 +116,57 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
     if stream is None or isinstance(batch, Tensor) or stream not in batch:
         return None
     mask = batch[stream]
+    if mask.dim() == 4:
+        # a token that no query may look at is padding
+        seen = mask > torch.finfo(mask.dtype).min / 2 if mask.is_floating_point() else mask.bool()
+        return seen.flatten(1, 2).any(1)
     return mask.bool() if mask.dim() == 2 else None
 
 
 def run(model: nn.Module, batch: Batch) -> Any:
-    """What the model makes of a batch, on its own device and with no cache."""
+    """What the model makes of a batch, on its own device and with no cache.
+
+    Models that draw random numbers when they only look (MAE drops patches) draw the same ones in
+    every run, and the caller's come back afterwards.
+    """
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     given: dict[str, Tensor] = {"inputs": batch} if isinstance(batch, Tensor) else dict(batch)
     placed: dict[str, Any] = {name: value.to(device) for name, value in given.items()}
     _check_length(model, placed)
     takes = inspect.signature(model.forward).parameters
+    if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in placed:
+        placed["use_cache"] = False
     try:
-        if isinstance(batch, Tensor):
-            return model(placed["inputs"])
-        if "use_cache" in takes and "use_cache" not in placed:
-            placed["use_cache"] = False
-        return model(**placed)
+        with _same_random_numbers(device):
+            return model(placed["inputs"]) if isinstance(batch, Tensor) else model(**placed)
     except AttnrateError:
         raise
     except (TypeError, ValueError, IndexError, RuntimeError) as problem:
+        if isinstance(problem, torch.OutOfMemoryError) or "allocate memory" in str(problem):
+            raise NotEnoughMemoryError(
+                f"the memory does not suffice for a batch of {size(batch)} inputs "
+                f"({(str(problem).splitlines() or [''])[0]}). Take fewer at a time."
+            ) from problem
         said = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise InputError(
             f"the model could not be run on these inputs ({said}); their shapes",
             {name: tuple(value.shape) for name, value in given.items()},
             f"It takes {', '.join(takes)}.",
         ) from problem
+
+
+class NotEnoughMemoryError(AttnrateError):
+    """A batch that is too large for the device."""
+
+
+@contextmanager
+def _same_random_numbers(device: torch.device) -> Iterator[None]:
+    cuda = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda):
+        torch.default_generator.manual_seed(0)
+        if cuda:
+            torch.cuda.manual_seed(0)
+        yield
 
 
 def longest(model: nn.Module) -> int | None:
@@ -158,16 +197,27 @@ def run_seen(
     """Run a model at rest and hand over the first call of each site; who was called once more."""
     seen: set[str] = set()
     repeated: set[str] = set()
+    failed: list[Exception] = []
 
     def first(site: Site, call: Call) -> None:
         if site.name in seen:
             repeated.add(site.name)
             return
         seen.add(site.name)
-        see(site, call)
+        try:
+            see(site, call)
+        except Exception as problem:
+            failed.append(problem)
+            raise
 
     with at_rest(model), adapter.watch(model, sites, first):
-        run(model, batch)
+        try:
+            run(model, batch)
+        except InputError:
+            # what went wrong in looking is not the inputs' fault
+            if failed:
+                raise failed[0] from None
+            raise
     return repeated
 
 

@@ -42,15 +42,15 @@ class Call:
 
     Queries and keys are what meets in the product: after rotation and norms. `plain` has them
     before the rotation, where there is one. `mask` is True where a query may look, or is added to
-    the logits; `causal` hides s > t besides. `kept` says which queries and keys are no padding, if
-    the call itself knows.
+    the logits, or is a function that gives some of its rows; `causal` hides s > t besides. `kept`
+    says which queries and keys are no padding, if the call itself knows.
     """
 
     query: Float[Tensor, "batch heads T m_h"]
     key: Float[Tensor, "batch groups S m_h"]
     value: Float[Tensor, "batch groups S m_v"]
     scale: float
-    mask: Tensor | None = None
+    mask: Tensor | Callable[[slice], Tensor] | None = None
     bias: Float[Tensor, "#batch heads T S"] | None = None
     causal: bool = False
     plain: tuple[Float[Tensor, "batch heads T m_h"], Float[Tensor, "batch groups S m_h"]] | None = (

@@ -152,12 +152,8 @@ def _sharded(folder: Path, index: Path) -> dict[str, Path]:
 
 def _tensors(path: Path) -> frozenset[str]:
     """Names of the file's tensors. Opening it checks its header and its length."""
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError:
-        raise InputError(
-            "safetensors is needed to read weights", path.name, 'Install "attnrate[hf]".'
-        ) from None
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(path, framework="pt") as file:
             return frozenset(file.keys())

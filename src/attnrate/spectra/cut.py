@@ -179,16 +179,14 @@ def _weights(
     hidden = None if kept is None else ~kept[:, None, None, :]
     if call.causal:
         T, S = call.query.shape[2], key.shape[2]
-        future = torch.ones(T, S, dtype=torch.bool, device=key.device).triu(1 + S - T)[rows]
+        t = torch.arange(rows.start, rows.stop, device=key.device)[:, None]
+        future = torch.arange(S, device=key.device) > t + S - T
         hidden = future if hidden is None else hidden | future
     if call.mask is not None:
-        if not isinstance(call.mask, Tensor):
-            raise InputError(
-                "the cost of a cut cannot be measured under this attention implementation",
-                type(call.mask).__name__,
-                "Load the model with attn_implementation='sdpa' or 'eager'.",
-            )
-        mask = call.mask[..., rows, :] if call.mask.shape[-2] > 1 else call.mask
+        if isinstance(call.mask, Tensor):
+            mask = call.mask[..., rows, :] if call.mask.shape[-2] > 1 else call.mask
+        else:
+            mask = call.mask(rows)
         if mask.dtype == torch.bool:
             hidden = ~mask if hidden is None else hidden | ~mask
         else:

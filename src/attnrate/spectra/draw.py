@@ -28,7 +28,7 @@ def violins(profile: Profile, layer: object, head: object) -> "Figure":
     axes.plot(places, pooled[:count], "k--", linewidth=1, label="all inputs together")
     axes.set(
         xlabel="k",
-        ylabel="σ_k of the logits / T",
+        ylabel="σ_k of the logits / √(T S)",
         title=f"{profile.model}, {profile.layer(layer).name}, head {head}: {len(sigma)} inputs",
     )
     axes.legend()

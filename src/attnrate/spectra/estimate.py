@@ -35,7 +35,10 @@ class Gram:
         """Those of every input's and head's rows, without the rows that are not kept."""
         # A copy of our own, laid out by heads, which is then changed in place: the passes over
         # memory cost as much as the products.
-        own = x.detach().to(torch.float64, memory_format=torch.contiguous_format, copy=True)
+        rows = x.detach()
+        if rows.device.type == "mps":  # which has no float64
+            rows, kept = rows.cpu(), None if kept is None else kept.cpu()
+        own = rows.to(torch.float64, memory_format=torch.contiguous_format, copy=True)
         if kept is None or bool(kept.all()):
             count = own.new_full(own.shape[:2], own.shape[2])
             mean = own.mean(-2)
@@ -54,6 +57,10 @@ class Gram:
     def about_zero(self) -> Float[Tensor, "*many m m"]:
         """Σ x xᵀ."""
         return self.spread + self.count[..., None, None] * _outer(self.mean)
+
+    def cpu(self) -> "Gram":
+        """The same on the CPU."""
+        return Gram(self.spread.cpu(), self.mean.cpu(), self.count.cpu())
 
     def pick(self, inputs: list[int]) -> "Gram":
         """Some inputs of the batch (the first axis)."""

@@ -13,6 +13,9 @@ from attnrate.models.vit import ViT
 from attnrate.spectra.checkpoint import read_json
 from attnrate.spectra.load import Loaded
 
+# these stretch their positions to the image; their config has the size that they were trained on
+_ANY_SIZE = ("dinov2", "dinov2_with_registers")
+
 
 @dataclass(frozen=True)
 class ImageSettings:
@@ -65,11 +68,11 @@ def image_settings(loaded: Loaded) -> ImageSettings:
     shortest = size.get("shortest_edge") if isinstance(size, dict) else None
     end = _pair(said.get("crop_size")) if said.get("do_center_crop") else None
     end = end or _pair(size) or wanted or (224, 224)
-    if wanted is not None and end != wanted:
+    if wanted is not None and end != wanted and config.model_type not in _ANY_SIZE:
         raise InputError(
             "preprocessor_config.json makes images of another size than the model takes",
             end,
-            f"The model takes {wanted}; mend the file, or delete it to go by the model.",
+            f"The model takes {wanted}; put that size into the file.",
         )
     normalised = said.get("do_normalize", True)
     return ImageSettings(

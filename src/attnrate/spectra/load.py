@@ -151,7 +151,7 @@ def _opening(path: Path) -> Iterator[None]:
     """What transformers raises for a checkpoint that it cannot open, as an InputError."""
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except Exception as problem:  # of any kind: KeyError for a model type, RuntimeError for shapes
         raise InputError(

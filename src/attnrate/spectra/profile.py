@@ -51,7 +51,7 @@ def profile(
     model = batches.require_module(model)
     adapter, sites = adapter_for(model)
     _warn_of_unknown(model, sites)
-    chosen = _chosen(sites, layers)
+    chosen = chosen_sites(sites, layers)
     sites = list(chosen.values())
     found = {site.name: _Spectra(number, site, model) for number, site in chosen.items()}
     sample: list[Batch] = []
@@ -183,8 +183,8 @@ class _Spectra:
             scale=self._scale,
             sigma={key: np.concatenate(parts) for key, parts in self._sigma.items()},
             pooled=pooled,
-            query=query,
-            key=key,
+            query=query.cpu(),
+            key=key.cpu(),
             cuts={},
             bias=None if self._bias is None else self._bias[0].detach().float().cpu().numpy(),
         )
@@ -248,7 +248,7 @@ def _warn_of_unknown(model: nn.Module, sites: list[Site]) -> None:
         )
 
 
-def _chosen(sites: list[Site], layers: object) -> dict[int, Site]:
+def chosen_sites(sites: list[Site], layers: object) -> dict[int, Site]:
     """The sites that were asked for, by their numbers."""
     if layers is None:
         return dict(enumerate(sites))

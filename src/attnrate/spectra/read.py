@@ -2,6 +2,7 @@
 
 import codecs
 import inspect
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ Batch = dict[str, Tensor]
 _IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 _TOKENS = ("input_ids", "decoder_input_ids")
 _MASKS = ("attention_mask", "decoder_attention_mask")
+_LONGEST_WORD = 100  # characters
 _BYTES_PER_TOKEN = 8  # more than most text needs; where it is not enough, all of it is read
 
 
@@ -101,6 +103,7 @@ def read_text(
 def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object = None) -> Batches:
     """The images of a folder and those below it (png, jpg, webp), in the order of their names.
 
+    With a `limit`, so many are spread evenly over them: folders are often made by classes.
     They are resized, cropped and normalised as preprocessor_config.json says; without that file
     to the size in the model's settings, with values from -1 to 1.
     """
@@ -109,9 +112,11 @@ def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object
     where = Path(folder) if isinstance(folder, (str, Path)) else None
     if where is None or not where.is_dir():
         raise InputError("there is no such folder of images", folder, "Pass the path of a folder.")
-    files = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)[:most]
-    if not files:
+    every = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)
+    if not every:
         raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
+    count = len(every) if most is None else min(most, len(every))
+    files = [every[number * len(every) // count] for number in range(count)]
     name = "images" if isinstance(loaded.model, ViT) else "pixel_values"
     _require_names(loaded.model, [name])
     look = image_settings(loaded)
@@ -162,13 +167,22 @@ def _pieces(tokenizer: Any, file: Path, length: int, most: int | None) -> list[n
     size = file.stat().st_size
     if most is not None and size > most * window:
         starts = [number * size // most for number in range(most)]
-        pieces = [_cut(tokenizer, _text(file, start, window), length)[0] for start in starts]
+        pieces = [_window(tokenizer, file, start, window, length) for start in starts]
         if min(map(len, pieces)) == length:
             return pieces
     pieces = _cut(tokenizer, _text(file), length)
     if most is None or len(pieces) <= most:
         return pieces
     return [pieces[number * len(pieces) // most] for number in range(most)]
+
+
+def _window(tokenizer: Any, file: Path, start: int, window: int, length: int) -> np.ndarray:
+    """A piece of tokens from there on; a longer stretch of text is read where one is too short."""
+    for width in (window, 8 * window):
+        piece = _cut(tokenizer, _text(file, start, width), length)[0]
+        if len(piece) == length:
+            break
+    return piece
 
 
 def _cut(tokenizer: Any, text: str, length: int) -> list[np.ndarray]:
@@ -194,7 +208,9 @@ def _text(file: Path, start: int = 0, count: int = -1) -> str:
             "Save it as UTF-8, or pass an .npz file with --inputs.",
         ) from None
     if start:
-        text = text.lstrip() if text[:1].isspace() else text.partition(" ")[2]
+        # to the next word, in a script that has spaces between words
+        gap = re.search(r"\s", text[:_LONGEST_WORD])
+        text = text[gap.end() :].lstrip() if gap else text
     if count < 0 and not text.strip():
         raise InputError("the file has no text", str(file), "Put some text into it.")
     return text

@@ -10,7 +10,9 @@ the rotation of rotary embeddings, position biases, and the law of the tokens, w
 of these directions are used. `attnrate.profile` measures that.
 """
 
+import json
 import re
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_whole
 from attnrate.spectra.checkpoint import Checkpoint, gguf_file, local_folder, open_checkpoint
 from attnrate.spectra.measures import law_columns, rank_of, stable_rank
 from attnrate.theory.decay import fit_decay
@@ -38,8 +40,11 @@ _APART = (
     ("q_proj_weight", "k_proj_weight"),  # torch.nn.MultiheadAttention with kdim
     ("W_Q.weight", "W_K.weight"),  # this package
 )
-# queries, keys and values in one tensor: True for side by side (GPT-2's Conv1D), else stacked
-_FUSED = {"c_attn.weight": True, "in_proj_weight": False}
+# queries, keys and values in one tensor, side by side (GPT-2's Conv1D) or stacked (torch's Linear)
+_FUSED = ("c_attn.weight", "in_proj_weight")
+# others that are attention, too, of families that are not known here
+_UNKNOWN = ("qkv.weight", "Wqkv.weight", "query_key_value.weight", "qkv_proj.weight")
+_PLAIN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads")
 
 
@@ -116,7 +121,7 @@ def weight_spectra(source: object, heads: object = None) -> WeightSpectra:
     layers = []
     for name, tensors in found:
         query, key = _weights(checkpoint, tensors)
-        known = _head_count(checkpoint.config, name) if count is None else count
+        known = _head_count(checkpoint, name) if count is None else count
         layers.append(_spectra(name, query, key, known, checkpoint.config))
     return WeightSpectra(folder.resolve().name, tuple(layers))
 
@@ -154,6 +159,14 @@ def _layers(checkpoint: Checkpoint) -> list[tuple[str, tuple[str, ...]]]:
             sorted(names)[:20],
             "Known are the names " + ", ".join([pair[0] for pair in _APART] + list(_FUSED)) + ".",
         )
+    left = sorted(n for n in names if any(_before(n, end) is not None for end in _UNKNOWN))
+    if left:
+        warnings.warn(
+            f"attention of families that are not known is left out: {', '.join(left[:5])}"
+            + (f" and {len(left) - 5} more" if len(left) > 5 else ""),
+            AccuracyWarning,
+            stacklevel=3,
+        )
     ordered = sorted(found, key=_order)
     return [(layer.rstrip(".") or "attention", found[layer]) for layer in ordered]
 
@@ -178,13 +191,15 @@ def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Te
         return query.mT.double(), key.double()
     if len(names) == 2:
         return query.double(), _read(checkpoint, names[1]).double()
-    beside = next(flag for end, flag in _FUSED.items() if names[0].endswith(end))
-    rows = query.mT if beside else query
-    if rows.shape[0] % 3:
+    high, wide = query.shape
+    if 3 * high != wide and 3 * wide != high:
         raise InputError(
-            f"{names[0]} does not hold queries, keys and values", tuple(query.shape), "Check it."
+            f"{names[0]} does not hold queries, keys and values of one size, side by side or "
+            "stacked",
+            (high, wide),
+            "Profile the model on inputs instead.",
         )
-    first, second, _ = rows.chunk(3)
+    first, second, _ = (query if high > wide else query.mT).chunk(3)
     return first.double(), second.double()
 
 
@@ -194,9 +209,10 @@ def _read(checkpoint: Checkpoint, name: str) -> Tensor:
     # opened anew for every tensor, so that pages of the file do not stay with the process
     with safe_open(checkpoint.place_of[name], framework="pt") as file:
         tensor: Tensor = file.get_tensor(name)
-    if not tensor.is_floating_point() or tensor.dim() != 2:
+    # floating point numbers of 8 bits and fewer mean nothing without the scales beside them
+    if tensor.dtype not in _PLAIN or tensor.dim() != 2:
         raise InputError(
-            f"{name} is no matrix of floating point numbers",
+            f"{name} is no matrix of floating point numbers of 16 bits or more",
             (str(tensor.dtype), tuple(tensor.shape)),
             "Quantised weights have to be saved in float first.",
         )
@@ -205,8 +221,9 @@ def _read(checkpoint: Checkpoint, name: str) -> Tensor:
     return tensor
 
 
-def _head_count(config: dict[str, Any], layer: str) -> int:
-    """The number of query heads of a layer, by config.json."""
+def _head_count(checkpoint: Checkpoint, layer: str) -> int:
+    """The number of query heads of a layer, by config.json, or as `attnrate train` tells it."""
+    config = checkpoint.config or _own_settings(checkpoint)
     side = "decoder" if "decoder" in layer else "encoder"
     part = "vision_config" if "vision" in layer else "text_config"
     inner = config.get(part)
@@ -216,8 +233,20 @@ def _head_count(config: dict[str, Any], layer: str) -> int:
             if isinstance(value, int) and value > 0:
                 return value
     raise InputError(
-        "config.json does not say how many heads a layer has", layer, "Pass heads=..., a number."
+        "config.json does not say how many heads a layer has",
+        layer,
+        "Say it: heads=12 in Python, --heads 12 on the command line.",
     )
+
+
+def _own_settings(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The settings of a model that `attnrate train` has kept; nothing for any other."""
+    from safetensors import safe_open
+
+    with safe_open(next(iter(checkpoint.place_of.values())), framework="pt") as file:
+        told = (file.metadata() or {}).get("attnrate", "{}")
+    found = json.loads(told).get("settings", {}).get("model", {})
+    return {"num_heads": found["heads"]} if "heads" in found else {}
 
 
 def _spectra(
@@ -230,7 +259,7 @@ def _spectra(
         raise InputError(
             f"the weights of {name} do not fit {heads} heads of size {said}",
             {"queries": tuple(query.shape), "keys": tuple(key.shape)},
-            "Check the number of heads (config.json, or heads=...).",
+            "Check the number of heads (config.json, heads=..., --heads).",
         )
     sigma = head_spectra(query.view(heads, m_h, -1), key.view(groups, m_h, -1))
     return LayerWeights(name, groups, sigma.numpy())

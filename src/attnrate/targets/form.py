@@ -11,6 +11,7 @@ from attnrate.errors import InputError, require_callable, require_choice, requir
 from attnrate.targets.checks import require_floats, require_number
 from attnrate.targets.couplings import Coupling, FunctionCoupling, spectral_coupling
 from attnrate.targets.inputs import InputLaw, UniformInputs
+from attnrate.targets.seeds import generator
 
 _ENTRIES_AT_ONCE = 2**22  # largest intermediate tensor of one batch: 32 MB in float64
 _LARGEST_SEED = 2**63 - 1
@@ -41,8 +42,7 @@ class Target(ABC):
         seed = require_whole("seed", seed, 0, _LARGEST_SEED)
         if not dtype.is_floating_point:
             raise InputError("dtype must be a floating-point type", dtype, "Pass torch.float32.")
-        generator = torch.Generator().manual_seed(seed)
-        return self.inputs.draw(n, self.length, generator).to(dtype)
+        return self.inputs.draw(n, self.length, generator(seed)).to(dtype)
 
     def __call__(self, x: Shaped[torch.Tensor, "..."]) -> Float[torch.Tensor, "n length out"]:
         """H(x): (n, length, d) -> (n, length, out), in the dtype and on the device of x."""

@@ -17,6 +17,7 @@ from attnrate.spectra.adapters.hooks import hooked
 from attnrate.spectra.capture import Call, Edit, See, Site
 
 Tensor = torch.Tensor
+Mask = Tensor | Callable[[slice], Tensor] | None
 Plain = Callable[[Any], tuple[nn.Module, nn.Module]]
 """A site's module to the two of its parts that give queries and keys before the rotation."""
 
@@ -116,7 +117,7 @@ def _keep_output(keep: dict[str, Tensor], name: str, m_h: int) -> Callable[..., 
 def _call(
     site: Site,
     made: tuple[Tensor, Tensor, Tensor],
-    mask: tuple[Tensor | None, bool],
+    mask: tuple[Mask, bool],
     plain: tuple[Tensor, Tensor] | None,
     rest: dict[str, Any],
 ) -> Call:
@@ -142,8 +143,8 @@ def _plain(before: dict[str, Tensor], key: Tensor) -> tuple[Tensor, Tensor] | No
 
 def _mask(
     site: Site, query: Tensor, key: Tensor, mask: Any, eager: bool, rest: dict[str, Any]
-) -> tuple[Tensor | None, bool]:
-    """The call's mask as a tensor, and whether s > t is hidden besides.
+) -> tuple[Mask, bool]:
+    """The call's mask, and whether s > t is hidden besides.
 
     Implementations differ: eager ones get all of it as a tensor of four axes, flex gets a function.
     Sdpa gets no mask where being causal says it all. Flash gets which keys are padding, at most,
@@ -152,9 +153,20 @@ def _mask(
     batch, heads, T = query.shape[:3]
     S, device = key.shape[2], key.device
     if mask is not None and not isinstance(mask, Tensor):
-        from torch.nn.attention.flex_attention import create_mask
+        allowed, wide = mask.mask_mod, (batch, heads, T, S)
 
-        return create_mask(mask.mask_mod, batch, heads, T, S, device=str(device)), False
+        def rows_of(rows: slice) -> Tensor:
+            """The mask of these rows alone: all of it may not fit into memory."""
+            places = [torch.arange(count, device=device) for count in wide]
+            places[2] = places[2][rows]
+            b, h, t, s = (
+                each.view([-1 if axis == own else 1 for axis in range(4)])
+                for own, each in enumerate(places)
+            )
+            found: Tensor = allowed(b, h, t, s)
+            return found.expand(batch, -1, len(places[2]), S)
+
+        return rows_of, False
     if eager or (mask is not None and mask.dim() == 4):
         return mask, False
     causal = rest.get("is_causal")

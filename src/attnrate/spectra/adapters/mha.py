@@ -51,6 +51,7 @@ class MultiheadAttention:
     ) -> Iterator[None]:
         """At torch.nn.functional.multi_head_attention_forward."""
         running: list[Site] = []
+        padding: dict[int, Tensor | None] = {}
         original = functional.multi_head_attention_forward
 
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +59,7 @@ class MultiheadAttention:
                 return original(*args, **kwargs)
             given = _SIGNATURE.bind(*args, **kwargs).arguments
             if see is not None:
-                see(running[0], _call(running[0], given))
+                see(running[0], _call(running[0], given, padding.get(id(running[0].module))))
             return original(**(given if edit is None else _edited(running[0], given, edit)))
 
         def enter(site: Site) -> Callable[..., None]:
@@ -67,7 +68,19 @@ class MultiheadAttention:
         def leave(*_: object) -> None:
             running.clear()
 
+        def keep_padding(cross: nn.Module) -> Callable[..., None]:
+            def before(_part: nn.Module, _args: object, given: Given) -> None:
+                padding[id(cross)] = given.get("key_padding_mask")
+
+            return before
+
         with ExitStack() as stack:
+            # what is padding among a decoder's queries is said to its self attention alone
+            for part in model.modules():
+                if isinstance(part, nn.TransformerDecoderLayer):
+                    hook = keep_padding(part.multihead_attn)
+                    handle = part.self_attn.register_forward_pre_hook(hook, with_kwargs=True)
+                    stack.enter_context(hooked(handle))
             for site in sites:
                 part = site.module
                 stack.enter_context(hooked(part.register_forward_pre_hook(enter(site))))
@@ -100,13 +113,15 @@ def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
     )
 
 
-def _call(site: Site, given: Given) -> Call:
+def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
     query, key, value = (
         split(_batched(functional.linear(given[name], weight, bias)), site.heads)
         for name, weight, bias in zip(("query", "key", "value"), *_projections(given), strict=True)
     )
-    mask, kept = _masks(site, given, len(query))
-    return Call(query, key, value, site.m_h**-0.5, mask, kept=kept)
+    mask, (queries, keys) = _masks(site, given, len(query))
+    if queries is None and padding is not None:
+        queries = _kept(padding, len(query))
+    return Call(query, key, value, site.m_h**-0.5, mask, kept=(queries, keys))
 
 
 def _edited(site: Site, given: Given, edit: Edit) -> Given:
@@ -147,11 +162,16 @@ def _masks(
     padding = given.get("key_padding_mask")
     if padding is None:
         return mask, (None, None)
-    padding = padding.reshape(batch, -1)
-    kept = padding > -torch.inf
-    added = padding[:, None, None, :]
+    kept = _kept(padding, batch)
+    added = padding.reshape(batch, -1)[:, None, None, :]
     mask = added if mask is None else mask + added
     return mask, (kept if given["query"] is given["key"] else None, kept)
+
+
+def _kept(padding: Tensor, batch: int) -> Tensor:
+    """Which tokens are no padding, which torch tells by True or by -inf."""
+    rows = padding.reshape(batch, -1)
+    return ~rows if rows.dtype == torch.bool else rows > -torch.inf
 
 
 def _batched(tokens: Tensor) -> Tensor:
