@@ -187,14 +187,15 @@ def test_a_sweep_runs_once_exports_and_tells_its_status(tmp_path: Path) -> None:
 def test_a_sweep_whose_trials_fail_exits_with_1_and_says_why_as_json(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(
         '[target]\nkind = "linear"\nkernel = "exponential"\nlength = 6\n'
-        '[model]\nkind = "linear_rnn"\nhidden = 4\n[recipe]\nname = "warm"\nsteps = 2\n'
+        # more than any memory: found out when the first batch is drawn
+        '[model]\nkind = "linear_rnn"\nhidden = 4\n[recipe]\nfirst_batch = 1000000000000\n'
     )
     words = ("sweep", "spec.toml", "--export", "out.csv", "--json")
     done = attnrate(*words, folder=tmp_path)
     answer = json.loads(done.stdout)
     assert done.returncode == 1
     assert (answer["total"], answer["finished"], answer["ran"]) == (1, 0, 0)
-    assert "a warm start needs a Transformer" in answer["failures"][0]["error"]
+    assert "memory" in answer["failures"][0]["error"]
     assert not (tmp_path / "out.csv").exists()
 
 

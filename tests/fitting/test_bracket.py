@@ -128,7 +128,7 @@ def test_a_model_that_is_large_enough_can_be_the_compiled_one() -> None:
         (Transformer(1, 1, m_h=2, layer_norm=True), "plain form"),
         (Transformer(1, 1, m_h=2, position="learned", length=8), "plain form"),
         (Transformer(1, 1, m_h=2, f_hat=nn.Linear(1, 32)), "plain form"),
-        (Transformer(1, 1, n=6, m_h=3), "n = 7, it has 6"),
+        (Transformer(1, 1, n=6, m_h=3), "n = 7; it has: got {'n': 6}"),
     ],
 )
 def test_a_model_that_cannot_be_the_compiled_one_is_only_trained(

@@ -307,3 +307,13 @@ def test_two_processes_may_create_and_fill_one_store_at_once(path: Path) -> None
         rows = store.finished()
         assert sorted(row.result["error"] for row in rows) == [*range(100)]
         assert store._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_failure_that_comes_after_another_process_has_finished_is_none(tmp_path: Path) -> None:
+    trial = Trial({"kind": "linear"}, {"kind": "gru"}, {}, 0)
+    with Store(tmp_path / "s.sqlite") as store:
+        store.add(trial, {"error": 0.1}, 1.0, "one")
+        store.add_failure(trial, "killed", "other")
+        assert store.failed([trial]) == []
+        status = store.status([trial])
+        assert (status.finished, status.failed) == (1, 0)

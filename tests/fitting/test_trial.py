@@ -31,6 +31,7 @@ class Recipe:
     name: str
     steps: int = 10
     betas: tuple[float, float] = (0.9, 0.99)
+    start = "model"
 
     @property
     def sequences(self) -> int:
@@ -163,8 +164,9 @@ def test_the_first_weights_are_those_that_torch_draws_with_the_trials_seed(kind:
 
 
 def test_a_warm_trial_has_the_parameters_of_the_compiled_model_that_was_trained() -> None:
-    result = run_trial(Trial(SPECTRAL, SMALL, {"name": "warm", "steps": 1}))
-    n, units = 2 * 1 + 1, 128
+    large = {**SMALL, "n": 3, "width": 16}
+    result = run_trial(Trial(SPECTRAL, large, {"name": "warm", "steps": 1}))
+    n, units = 2 * 1 + 1, 16
     f_hat, F_hat = 2 * units + n * (units + 1), 2 * units + (units + 1)
     assert result["parameters"] == f_hat + F_hat + n * (1 + 1 + 1)
 
@@ -191,3 +193,19 @@ def test_a_real_fit_gives_the_numbers_of_a_bare_loop(tmp_path: Path) -> None:
     assert [row.result["error"] for row in result.finished] == [one["error"] for one in bare]
     assert (tmp_path / "t.csv").read_text().count("\n") == 3
     assert str(run_from_cli(spec, status=True)) == "2 of 2 trials finished"
+
+
+@pytest.mark.parametrize(
+    ("model", "recipe", "words"),
+    [
+        ({"kind": "linear_rnn"}, {"name": "warm"}, "a warm start needs a Transformer"),
+        ({"kind": "coupling", "m_h": 2}, {"name": "warm"}, "plain form of Eq. 5"),
+        ({"kind": "transformer", "m_h": 2, "readout": "linear"}, {"name": "warm"}, "plain form"),
+        ({"kind": "transformer", "m_h": 16}, {"name": "warm"}, "would need n = 33"),
+    ],
+)
+def test_a_start_that_is_not_the_model_s_own_is_refused_before_anything_runs(
+    model: dict[str, Any], recipe: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        complete([Trial(SPECTRAL, model, recipe)])

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from attnrate.errors import InputError
 from attnrate.models import Transformer
+from attnrate.targets import spectral_target
+from attnrate.theory.compile import compile_target
 from attnrate.theory.pod import pod
 
 SIZES = ("d", "out", "n", "m_h", "m_v", "width", "depth")
@@ -170,3 +172,9 @@ def test_a_given_f_hat_with_another_number_of_features_is_refused():
     with pytest.raises(InputError, match="f_hat must give n = 4 features") as caught:
         model(torch.zeros(1, 5, 2))
     assert caught.value.value == (1, 5, 3)
+
+
+def test_a_compiled_transformer_says_which_numbers_it_takes():
+    model = compile_target(spectral_target(1.0, 2), 2)
+    with pytest.raises(InputError, match=r"inputs must hold torch\.float64"):
+        model(torch.rand(2, 16, 1))

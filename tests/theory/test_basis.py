@@ -1,5 +1,7 @@
 """The POD of a target's own coupling against closed forms, the numerical POD and Monte Carlo."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +27,7 @@ from attnrate.theory.basis import (
     require_softmax,
     target_domain,
 )
+from attnrate.theory.complexity import lipschitz_of_F
 from attnrate.theory.domain import Samples, box, union
 from attnrate.theory.pod import pod
 
@@ -205,3 +208,35 @@ def test_other_gauges_are_refused(value):
     with pytest.raises(InputError, match="gauge") as caught:
         as_gauge(value)
     assert caught.value.value is value
+
+
+def test_what_can_change_or_has_no_hash_is_computed_anew():
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.by = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+
+        def forward(self, x):
+            return self.by * x
+
+    @dataclass
+    class Plain:
+        """A law without a hash."""
+
+        d: int = 1
+        low: tuple[float, ...] = (0.0,)
+        high: tuple[float, ...] = (1.0,)
+
+        def draw(self, n, length, generator):
+            return torch.rand(n, length, 1, generator=generator, dtype=torch.float64)
+
+    module = Scaled()
+    target = replace(spectral_target(1.0, 2), F=module)
+    before = lipschitz_of_F(target)
+    with torch.no_grad():
+        module.by.fill_(3.0)
+    assert lipschitz_of_F(target) == pytest.approx(3 * before)
+    unhashable = replace(spectral_target(1.0, 2), inputs=Plain())
+    with pytest.raises(TypeError):
+        hash(unhashable)
+    assert coupling_basis(unhashable).sigma[0] == pytest.approx(1.0, rel=0.1)

@@ -400,3 +400,9 @@ def test_hard_max_and_altered_targets_are_refused():
             bound(nearest_point())
         with pytest.raises(InputError, match=r"Eq\. 8"):
             bound(spectral_target(1.0, 2).permuted(range(16)))
+
+
+@pytest.mark.parametrize("make", [centre_of_gravity, selection])
+def test_the_networks_term_of_a_target_of_many_variables_is_refused_with_a_way_out(make):
+    with pytest.raises(InputError, match="Leave m_ff out"):
+        jackson_bound(make(), 4, 64)

@@ -220,6 +220,10 @@ def test_a_jump_is_not_lipschitz_and_a_root_is_not_either():
         hoelder_constant(lambda u: np.where(u < 0.3, 0.0, 1.0))
     with pytest.raises(InputError, match="not Hölder"):
         hoelder_constant(np.sqrt)
+    # which grow by a quarter only from one grid to the next
+    for g in (lambda u: u * np.log(np.maximum(u, 1e-300)), lambda u: u**0.9):
+        with pytest.raises(InputError, match="not Hölder continuous"):
+            hoelder_constant(g)
 
 
 @given(

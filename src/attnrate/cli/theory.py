@@ -96,12 +96,15 @@ def bound(
         str | None,
         typer.Argument(help="The coupling, of u and v; or give --alpha and --rank.", metavar="RHO"),
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="sigma_k = k^-alpha (Fig. 1).")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="sigma_k = k^-alpha (Fig. 1); of RHO, the exponent of C1.")
+    ] = None,
     rank: Annotated[int | None, typer.Option(help="How many such sigma_k.")] = None,
     length: Annotated[int, typer.Option(help="Length tau of the sequences.")] = 16,
     u: Annotated[
-        tuple[float, float], typer.Option("--u", help="Interval of the tokens.", metavar="A B")
-    ] = (0.0, 1.0),
+        tuple[float, float] | None,
+        typer.Option("--u", help="Interval of RHO's tokens; 0 1.", metavar="A B"),
+    ] = None,
     m_h: Annotated[str, typer.Option("--m-h", help="Head sizes, e.g. 1,2,4.")] = "1,2,4,8",
     m_ff: Annotated[int | None, typer.Option("--m-ff", help="Units; none: exact bases.")] = None,
     norm: Annotated[str, typer.Option(help="l1: E Σ|H-Ĥ|; mse: E mean|H-Ĥ|².")] = "l1",
@@ -165,7 +168,7 @@ def _target(
     alpha: float | None,
     rank: int | None,
     length: int,
-    u: tuple[float, float],
+    u: tuple[float, float] | None,
 ) -> "AttentionTarget":
     spectral = alpha is not None and rank is not None
     if (expression is None) != spectral:
@@ -173,6 +176,13 @@ def _target(
             "bound needs either a coupling RHO or both --alpha and --rank",
             {"RHO": expression, "--alpha": alpha, "--rank": rank},
             'Example: attnrate bound "exp(-(u-v)**2)" or attnrate bound --alpha 1 --rank 6.',
+        )
+    unused = "--u" if expression is None and u is not None else None
+    if expression is not None and rank is not None:
+        unused = "--rank"
+    if unused is not None:
+        raise InputError(
+            "this option would do nothing", unused, "--u goes with RHO, --rank with --alpha alone."
         )
     if expression is None:
         from attnrate.targets import spectral_target
@@ -188,7 +198,8 @@ def _target(
     def on_tensors(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(rho(a[..., 0].double().numpy(), b[..., 0].double().numpy()))
 
-    inputs = UniformInputs((u[0],), (u[1],))
+    low, high = u or (0.0, 1.0)
+    inputs = UniformInputs((low,), (high,))
     coupling = FunctionCoupling(on_tensors, 1, rho.text)
     return AttentionTarget(identity, identity, coupling, length, inputs, name=rho.text)
 

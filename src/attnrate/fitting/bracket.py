@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError, require_whole
-from attnrate.fitting.fit import Fit, fit, initial, is_plain, judged
+from attnrate.fitting.fit import Fit, fit, initial, judged
 from attnrate.fitting.recipe import WARM, Recipe, as_recipe
 from attnrate.fitting.train import LARGEST_SEED, Look
+from attnrate.fitting.warm import compiled_within
 from attnrate.models import GRU, CausalConvolution, LinearRNN, StateSpace, Transformer
 from attnrate.targets import AttentionTarget, LinearTarget, Target, UniformInputs
 from attnrate.theory.compile import compile_target
@@ -135,7 +136,14 @@ def bracket(
         compiled = compile_target(target, size, units or _UNITS)
         model = lambda: Transformer(target.d, target.out, m_h=size)  # noqa: E731
     else:
-        compiled = _compiled(target, initial(model, numbers[0]), units, found)
+        first = initial(model, numbers[0])
+        compiled = None
+        # of other models and targets nobody would think so
+        if isinstance(target, AttentionTarget) and isinstance(first, Transformer):
+            try:
+                compiled = compiled_within(target, first, units)
+            except InputError as problem:
+                found.left_out[COMPILED] = str(problem)
     if compiled is not None:
         error = judged(compiled, target, numbers[0], torch.float64)
         found.errors[COMPILED] = error.value, error.standard_error
@@ -180,45 +188,3 @@ def _seeds(seeds: object) -> list[int]:
     if not isinstance(seeds, list | tuple | range) or not len(seeds):
         raise InputError("seeds must be a list of whole numbers, at least one", seeds, "As [0, 1].")
     return [require_whole("seeds", seed, 0, LARGEST_SEED) for seed in seeds]
-
-
-def _compiled(
-    target: Target, model: nn.Module, m_ff: int | None, found: _Found
-) -> Transformer | None:
-    """The compiled Transformer, if the model can be it; if one might think so, why it cannot."""
-    if not isinstance(target, AttentionTarget) or not isinstance(model, Transformer):
-        return None
-    width = _width(model)
-    if not is_plain(model) or width is None:
-        found.left_out[COMPILED] = "the model is not of the plain form of Eq. 5"
-        return None
-    try:
-        compiled = compile_target(target, model.m_h, m_ff or width)
-    except InputError as problem:
-        found.left_out[COMPILED] = str(problem)
-        return None
-    needed = {"n": compiled.n, "m_v": compiled.m_v, "width": m_ff or width}
-    has = {"n": model.n, "m_v": model.m_v, "width": width}
-    small = [
-        f"{name} = {needed[name]}, it has {has[name]}" for name in has if needed[name] > has[name]
-    ]
-    if small:
-        found.left_out[COMPILED] = f"the model would need {'; '.join(small)}"
-        return None
-    return compiled
-
-
-def _width(model: Transformer) -> int | None:
-    """The units of the narrowest hidden layer of f̂ and F̂, None if they are no ReLU networks."""
-    widths: list[int] = []
-    for network in (model.f_hat, model.F_hat):
-        if not isinstance(network, nn.Sequential):
-            return None
-        *hidden, last = network
-        if not isinstance(last, nn.Linear) or len(hidden) < 2 or len(hidden) % 2:
-            return None
-        for linear, relu in zip(hidden[::2], hidden[1::2], strict=True):
-            if not isinstance(linear, nn.Linear) or not isinstance(relu, nn.ReLU):
-                return None
-            widths.append(linear.out_features)
-    return min(widths)

@@ -12,6 +12,7 @@ import torch
 from attnrate.errors import InputError, require_whole
 from attnrate.fitting.train import LARGEST_SEED
 from attnrate.fitting.trial import Sized, Trial, canonical, hint, plain
+from attnrate.fitting.warm import compiled_within
 from attnrate.targets import Target, move_to_end, swap_ends, uniform_kernel
 
 _TARGETS = {
@@ -46,24 +47,36 @@ def complete(trials: Iterable[Trial]) -> list[Sized]:
     """
     targets: dict[str, Target] = {}
     sizes: dict[str, int] = {}
+    warm: set[str] = set()
     completed = []
     for trial in trials:
         target_settings = complete_target(trial.target)
         model_settings = complete_model(trial.model)
+        recipe = build_recipe(trial.recipe)
         of_target = canonical(target_settings)
         if of_target not in targets:
             targets[of_target] = build_target(target_settings)
         target = targets[of_target]
         of_model = canonical([model_settings, target.d, target.out, target.length])
         if of_model not in sizes:
-            with torch.random.fork_rng(devices=[]):
-                model = build_model(model_settings, target)
-            sizes[of_model] = sum(p.numel() for p in model.parameters())
+            sizes[of_model] = _tried(model_settings, target)
+        of_both = canonical([target_settings, model_settings])
+        if recipe.start == "compiled" and of_both not in warm:
+            compiled_within(target, build_model(model_settings, target))
+            warm.add(of_both)
         seed = require_whole("seed", trial.seed, 0, LARGEST_SEED)
         whole = Trial(target_settings, model_settings, complete_recipe(trial.recipe), seed)
-        tokens = target.length * build_recipe(trial.recipe).sequences
+        tokens = target.length * recipe.sequences
         completed.append(Sized(whole, sizes[of_model] * tokens))
     return completed
+
+
+def _tried(settings: Mapping[str, Any], target: Target) -> int:
+    """The parameters of the model, after it has read two inputs of the target."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        model = build_model(settings, target).eval()
+        model(target.sample(2, 0, torch.float32))
+    return sum(p.numel() for p in model.parameters())
 
 
 def build(trial: Trial) -> tuple[Target, Callable[[], torch.nn.Module], Any]:

@@ -13,16 +13,12 @@ from attnrate.errors import InputError, require_whole
 from attnrate.fitting.device import as_device
 from attnrate.fitting.recipe import Recipe, as_recipe
 from attnrate.fitting.train import JUDGING, LARGEST_SEED, Look, Run, train
-from attnrate.models import Transformer
-from attnrate.models.positions import NoPosition
-from attnrate.targets import AttentionTarget, ErrorEstimate, Target, error_of
+from attnrate.fitting.warm import compiled_within
+from attnrate.targets import ErrorEstimate, Target, error_of
 from attnrate.targets.seeds import spread
-from attnrate.theory.compile import compile_target
 
 #: Sequences for the final error
 _JUDGED = 8192
-#: Hidden units of the compiled networks that a warm start begins with
-_WARM_UNITS = 128
 
 
 @dataclass(frozen=True)
@@ -169,17 +165,6 @@ def initial(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
     return copy.deepcopy(made)
 
 
-def is_plain(model: nn.Module) -> bool:
-    """Whether it is a Transformer of the form of Eq. 5: one head, one layer, nothing besides."""
-    return (
-        isinstance(model, Transformer)
-        and (model.heads, model.layers, model.rule.factor) == (1, 1, 1.0)
-        and not model.rule.causal
-        and isinstance(model.position, NoPosition)
-        and isinstance(model.norm, nn.Identity)
-    )
-
-
 @dataclass(frozen=True)
 class _Start:
     """A start after its last attempt: its seed and step size, and the steps of all attempts."""
@@ -208,7 +193,7 @@ def _started(
     seed += index << 32
     first = initial(model, seed)
     if recipe.start == "compiled":
-        first = _compiled(target, first)
+        first = compiled_within(target, first)
     first = first.float()
     if not any(p.requires_grad for p in first.parameters()):
         raise InputError("the model has nothing to train", type(first).__name__)
@@ -228,20 +213,3 @@ def _started(
     run.seconds = seconds
     run.curve = [replace(look, start=index) for look in run.curve]
     return _Start(seed, scale, steps, run)
-
-
-def _compiled(target: Target, model: nn.Module) -> nn.Module:
-    if not isinstance(model, Transformer) or not isinstance(target, AttentionTarget):
-        raise InputError(
-            "a warm start needs a Transformer and a target of the form of Eq. 8",
-            (type(target).__name__, type(model).__name__),
-            "Use the recipe 'strong'.",
-        )
-    if not is_plain(model):
-        raise InputError(
-            "a warm start needs a Transformer of the form of Eq. 5: one head and layer, no "
-            "position encoding, layer norm, scale or mask",
-            model,
-            "Use the recipe 'strong'.",
-        )
-    return compile_target(target, model.m_h, _WARM_UNITS)

@@ -101,13 +101,14 @@ class Store:
         return added.rowcount == 1
 
     def add_failure(self, trial: Trial, error: str, worker: str) -> None:
-        """Keep why a trial failed; the next sweep tries it again."""
-        row = (trial.key, canonical(trial.settings), error, worker, _now())
+        """Keep why a trial failed, unless another process has finished it; it is tried again."""
+        row = (trial.key, canonical(trial.settings), error, worker, _now(), trial.key)
         with self._transaction(durable=True):
             self._db.execute(
-                "INSERT INTO failure VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-                "error = excluded.error, attempts = attempts + 1, "
-                "worker = excluded.worker, failed = excluded.failed",
+                "INSERT INTO failure SELECT ?, ?, ?, 1, ?, ? "
+                "WHERE NOT EXISTS (SELECT 1 FROM trial WHERE key = ?) "
+                "ON CONFLICT (key) DO UPDATE SET error = excluded.error, "
+                "attempts = attempts + 1, worker = excluded.worker, failed = excluded.failed",
                 row,
             )
             self._db.execute("DELETE FROM claim WHERE key = ?", (trial.key,))

@@ -96,7 +96,7 @@ class Transformer(SequenceModel):
 
     def _features(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length n"]:
         """h_0 = f̂(P(x))."""
-        x = require_tokens(x, self.d, self.f_hat)
+        x = require_tokens(x, self.d, self)
         return self._embedded(self.position(x))
 
     def _embedded(self, encoded: Float[Tensor, "*shape k"]) -> Float[Tensor, "*shape n"]:

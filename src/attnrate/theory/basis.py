@@ -5,8 +5,9 @@ Eq. 46 counts them as if x(t) and x(s) were independent. Here their share is com
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, is_dataclass
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from attnrate.theory.panels import Array, Grid, product_grid
 from attnrate.theory.pod import pod
 
 Tensor = torch.Tensor
+Result = TypeVar("Result")
 TokenFunction = Callable[[Tensor], Tensor]
 #: Tokens that stand for an input law without a grid
 _TOKENS = 1024
@@ -140,7 +142,26 @@ def require_softmax(target: object) -> AttentionTarget:
     return target
 
 
-@lru_cache(maxsize=64)
+def remembered(work: Callable[..., Result]) -> Callable[..., Result]:
+    """Results are kept by what they are of, unless that can change (a module with its weights) or
+    cannot be told from others (what has no hash)."""
+    kept = lru_cache(maxsize=64)(work)
+
+    @wraps(work)
+    def known(of: Any, *rest: Any) -> Result:
+        parts = [of, *vars(of).values()] if is_dataclass(of) else [of]
+        if any(isinstance(part, torch.nn.Module) for part in parts):
+            return work(of, *rest)
+        try:
+            hash((of, *rest))
+        except TypeError:
+            return work(of, *rest)
+        return kept(of, *rest)
+
+    return known
+
+
+@remembered
 def coupling_basis(target: AttentionTarget, gauge: Gauge = "softmax") -> CouplingBasis:
     """The POD of the target's coupling, in closed form where there is one."""
     domain, rho = target_domain(target), target.rho

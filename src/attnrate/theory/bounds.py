@@ -26,7 +26,13 @@ from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.targets import AttentionTarget
 from attnrate.theory.basis import CouplingBasis, as_gauge, coupling_basis, require_softmax
 from attnrate.theory.compile import knots, value_range
-from attnrate.theory.complexity import Complexity, complexity, lipschitz_of_F, radius_of_f
+from attnrate.theory.complexity import (
+    Complexity,
+    complexity,
+    lipschitz_of_F,
+    radius_of_f,
+    require_one_variable,
+)
 from attnrate.theory.decomposition import EPS
 from attnrate.theory.domain import Region
 
@@ -132,10 +138,16 @@ def _logit_error(basis: CouplingBasis, r: int) -> float:
 
 def _network_error(target: AttentionTarget, basis: CouplingBasis, m_h: int, m_ff: int) -> float:
     """K_F (R_f sup|rho_m - rho^| + sup|f - f̂|) + sup|F - F̂| of the compiled interpolants."""
+    require_one_variable(target)
     measures = complexity(target, gauge=basis.gauge)
     parts = measures._parts
     domain = basis.domain
-    assert isinstance(domain, Region)
+    if not isinstance(domain, Region):
+        raise InputError(
+            "the networks' term needs tokens from an interval; this target's are known by samples",
+            type(target.inputs).__name__,
+            "Leave m_ff out: the rank term alone holds for any law.",
+        )
     pieces = knots(domain.axes[0], m_ff).pieces
     both = parts.bases(m_h)[: basis.smooth_rank] / pieces**2
     sigma, sup = basis.sigma[: len(both)], measures.sup_bases

@@ -23,6 +23,7 @@ from attnrate.theory.basis import (
     as_gauge,
     coupling_basis,
     fine_grid,
+    remembered,
     require_softmax,
     target_domain,
 )
@@ -93,7 +94,7 @@ class _FeedForwardParts:
     @property
     def outer(self) -> float:
         """C_FF(F) over the values of f."""
-        _require_one_variable(self.target)
+        require_one_variable(self.target)
         chosen: Any = self.chosen
         return _function_complexity(self.target.F, chosen, value_range(self.target))
 
@@ -144,7 +145,7 @@ def complexity(
     )
 
 
-@lru_cache(maxsize=64)
+@remembered
 def _function_complexity(function: TokenFunction, chosen: Any, on: tuple[float, float]) -> float:
     return float(chosen.complexity(_plain(function), on))
 
@@ -160,7 +161,8 @@ def _basis_complexity(basis: CouplingBasis, chosen: Any, i: int) -> float:
     return float(chosen.complexity(phi, hull) + chosen.complexity(psi, hull))
 
 
-def _require_one_variable(target: AttentionTarget) -> None:
+def require_one_variable(target: AttentionTarget) -> None:
+    """An InputError for a target of more than one variable, for which there are no C_FF here."""
     inner = int(target.f(target.sample(1, 0)).shape[-1])
     if target.d != 1 or inner != 1 or target.out != 1:
         raise InputError(
@@ -173,7 +175,7 @@ def _require_one_variable(target: AttentionTarget) -> None:
 
 def _hull(target: AttentionTarget, basis: CouplingBasis) -> tuple[float, float]:
     """The one interval on which the bases are functions; C_FF does not go across gaps."""
-    _require_one_variable(target)
+    require_one_variable(target)
     domain = basis.domain
     if not isinstance(domain, Region) or len(domain.axes[0]) != 1:
         raise InputError(
@@ -226,7 +228,7 @@ def radius_of_f(target: AttentionTarget) -> float:
     return float((values - middle).norm(dim=-1).max())
 
 
-@lru_cache(maxsize=64)
+@remembered
 def lipschitz_of_F(target: AttentionTarget) -> float:
     """K_F: the largest operator norm of F's Jacobian over the hull of f's values.
 

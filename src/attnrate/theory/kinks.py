@@ -79,9 +79,8 @@ def decompose_kinked(
     judged = (error, good, norm)
     sides = (du, gu, left), (dv, gv, right_t.T)
     result = assemble(rho, *sides, sigma, keep, built.missed, judged, ask)
-    if ask.gauge is None and not _tail_agrees(
-        rho, result, du, dv, gu.volume * gv.volume, generator
-    ):
+    volume = gu.volume * gv.volume
+    if not _tail_agrees(rho, result, du, dv, volume, generator, ask.gauge is not None):
         return replace(result, converged=False, error=max(error, result.rest))
     return result
 
@@ -93,13 +92,19 @@ def _tail_agrees(
     dv: Region,
     volume: float,
     generator: np.random.Generator,
+    gauged: bool,
 ) -> bool:
     """Phase 4 for a spectrum that goes on: no more may be left at fresh points than the tail.
 
     The residual lives in a thin band around a kink, so its mean is known only roughly; what is
-    looked for is a feature that the panels have not seen.
+    looked for is a feature that the panels have not seen. Modulo the gauge, differences between two
+    points v are compared, in which c(u) cancels and whose squares are twice as large.
     """
     u, v = du.draw(8 * FRESH, generator), dv.draw(8 * FRESH, generator)
-    gap = (rho.pairs(u, v) - result(u[:, 0], v[:, 0])) ** 2 * volume
+    off = rho.pairs(u, v) - result(u[:, 0], v[:, 0])
+    if gauged:
+        other = dv.draw(8 * FRESH, generator)
+        off = (off - rho.pairs(u, other) + result(u[:, 0], other[:, 0])) / np.sqrt(2.0)
+    gap = off**2 * volume
     spread = float(np.std(gap)) / np.sqrt(len(gap))
     return bool(np.mean(gap) <= 4 * result.rest**2 + 6 * spread + 64 * EPS * result.norm**2)

@@ -81,7 +81,11 @@ class RayEngine:
                 **({} if self._address else here),
             )
         except (ConnectionError, RuntimeError, ValueError, OSError) as problem:
-            raise WorkerError(f"Ray cannot be reached at {self._address}: {problem}") from problem
+            where = f"at {self._address}" if self._address else "on this machine"
+            raise WorkerError(
+                f"Ray cannot be reached {where}: {problem}. Start it (ray start --head), or use "
+                "the engine local."
+            ) from problem
         return True
 
     def _outcome(self, reference: Any, trial: Trial) -> Outcome:

@@ -1,0 +1,68 @@
+"""The compiled Transformer as a start, for a model that has weights with which it is that one."""
+
+from torch import nn
+
+from attnrate.errors import InputError
+from attnrate.models import Transformer
+from attnrate.models.positions import NoPosition
+from attnrate.targets import AttentionTarget, Target
+from attnrate.theory.compile import compile_target
+
+_WAY_OUT = "Use the recipe 'strong', or another model."
+
+
+def compiled_within(target: Target, model: nn.Module, m_ff: int | None = None) -> Transformer:
+    """What the proof constructs for the target, within the sizes of the model.
+
+    Its networks have m_ff units, as many as the model's if not told. An InputError says why the
+    model cannot be the compiled one: training from there would search another space than its own.
+    """
+    if not isinstance(model, Transformer) or not isinstance(target, AttentionTarget):
+        raise InputError(
+            "a warm start needs a Transformer and a target of the form of Eq. 8",
+            (type(target).__name__, type(model).__name__),
+            _WAY_OUT,
+        )
+    width = _width(model)
+    if not _is_plain(model) or width is None:
+        raise InputError(
+            "a warm start needs a Transformer of the plain form of Eq. 5: one head and layer, ReLU "
+            "networks for f̂ and F̂, no position encoding, layer norm, scale or mask",
+            type(model).__name__,
+            _WAY_OUT,
+        )
+    units = width if m_ff is None else m_ff
+    compiled = compile_target(target, model.m_h, units)
+    needed = {"n": compiled.n, "m_v": compiled.m_v, "width": units}
+    has = {"n": model.n, "m_v": model.m_v, "width": width}
+    small = {name: has[name] for name in has if needed[name] > has[name]}
+    if small:
+        asked = ", ".join(f"{name} = {needed[name]}" for name in small)
+        raise InputError(f"the model would need {asked}; it has", small, "Make it larger.")
+    return compiled
+
+
+def _is_plain(model: Transformer) -> bool:
+    """Whether it is of the form of Eq. 5: one head, one layer, nothing besides."""
+    return (
+        (model.heads, model.layers, model.rule.factor) == (1, 1, 1.0)
+        and not model.rule.causal
+        and isinstance(model.position, NoPosition)
+        and isinstance(model.norm, nn.Identity)
+    )
+
+
+def _width(model: Transformer) -> int | None:
+    """The units of the narrowest hidden layer of f̂ and F̂, None if they are no ReLU networks."""
+    widths: list[int] = []
+    for network in (model.f_hat, model.F_hat):
+        if not isinstance(network, nn.Sequential):
+            return None
+        *hidden, last = network
+        if not isinstance(last, nn.Linear) or len(hidden) < 2 or len(hidden) % 2:
+            return None
+        for linear, relu in zip(hidden[::2], hidden[1::2], strict=True):
+            if not isinstance(linear, nn.Linear) or not isinstance(relu, nn.ReLU):
+                return None
+            widths.append(linear.out_features)
+    return min(widths)
