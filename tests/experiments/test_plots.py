@@ -102,7 +102,8 @@ CURVES = st.fixed_dictionaries(
 @st.composite
 def matrices(draw: st.DrawFn) -> dict[str, Any]:
     values = draw(listed(listed(NUMBERS)))
-    names = st.lists(TEXT, min_size=len(values), max_size=len(values))
+    size = {"min_size": len(values), "max_size": len(values)}
+    names, numbers = st.lists(TEXT, **size), st.lists(st.integers(0, 99), **size)
     return {
         "kind": "matrix",
         **{name: draw(text) for name, text in LABELS.items()},
@@ -111,6 +112,7 @@ def matrices(draw: st.DrawFn) -> dict[str, Any]:
         "high": draw(NUMBERS),
         "label": draw(TEXT),
         "row_names": draw(st.none() | names),
+        "row_numbers": draw(st.none() | numbers),
     }
 
 

@@ -10,6 +10,8 @@ import pytest
 from attnrate.experiments.plots import Curves, Figure, Matrix, Violins
 from attnrate.report.draw import draw
 from attnrate.report.interactive import interactive
+from attnrate.report.interactive_others import matrix, matrix_axes
+from attnrate.report.layout import Place
 from attnrate.report.profile_figures import law_words, profile_figures
 from attnrate.spectra.result import Profile
 from attnrate.theory.decay import fit_decay
@@ -68,6 +70,7 @@ def test_maps_have_a_row_a_layer_and_nothing_where_there_is_no_head(made: Made) 
         assert math.isnan(panel.values[1][2])
         assert (panel.low, panel.high) == (0, 40)
         assert panel.row_names == ("encoder.0", "decoder.0")
+        assert panel.numbers == (0, 1)
     weights, output = matrices(figures["loss-map"])
     assert weights.values[0] == pytest.approx((1.0, 5.5, 10.0))
     assert output.values[0] == pytest.approx((2.0, 11.0, 20.0))
@@ -139,3 +142,14 @@ def test_laws_are_told_in_words() -> None:
     assert law_words(fit_decay(k**-2.0)).startswith("σ_k ~ k^−α, α = 2 [")
     assert law_words(fit_decay(np.where(k <= 5, 1.0 / k, 0.0))) == "rank 5"
     assert law_words(fit_decay(np.ones(40))) == "no law of decay fits"
+
+
+def test_maps_of_some_layers_have_the_numbers_of_those_layers(made: Made) -> None:
+    profile = made(SMALL, LARGE)
+    layers = tuple(replace(one, number=one.number + 5) for one in profile.layers)
+    some = replace(profile, layers=layers)
+    for panel in matrices(profile_figures(some)["rank-map"]):
+        assert panel.numbers == (5, 6)
+        place = Place("x", "y", "xaxis", "yaxis", (0.0, 1.0), (0.0, 1.0), 3)
+        assert "layer 6" in matrix(panel, place)["hovertext"][1][0]
+        assert matrix_axes(panel, place)["yaxis"]["ticktext"] == ["5", "6"]

@@ -7,6 +7,7 @@ from torch import nn
 
 import attnrate as ar
 from attnrate.errors import AccuracyWarning, InputError
+from attnrate.spectra.batches import NotEnoughMemoryError
 from attnrate.spectra.profile import _held_out, profile
 
 transformers = pytest.importorskip("transformers")
@@ -247,3 +248,62 @@ def test_entries_that_serve_all_inputs_and_others_that_do_not_fit():
     assert profile(model, batch).layers[0].cuts[0.99][1].weights.shape == (2, 2)
     with pytest.raises(InputError, match="same number of inputs"):
         profile(model, tokens() | {"position_ids": torch.zeros(3, 12, dtype=torch.long)})
+
+
+def test_models_that_draw_random_numbers_are_seen_on_the_same_ones_every_time():
+    config = transformers.ViTMAEConfig(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        image_size=16, patch_size=4,
+    )  # fmt: skip
+    model = transformers.ViTMAEModel(config).eval()
+    images = {"pixel_values": torch.rand(4, 3, 16, 16)}
+    state = torch.get_rng_state()
+    one, two = (profile(model, images, cut_inputs=2) for _ in range(2))
+    assert (one.sigma(0, 0) == two.sigma(0, 0)).all()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_goes_wrong_in_looking_is_not_blamed_on_the_inputs(monkeypatch):
+    def broken(*_):
+        raise ValueError("a defect of ours")
+
+    monkeypatch.setattr("attnrate.spectra.profile.spectra", broken)
+    with pytest.raises(ValueError, match="a defect of ours"):
+        profile(llama(), tokens())
+
+
+def test_too_little_memory_is_said():
+    class Greedy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            torch.empty(10**15)
+            return self.attention(x, x, x)
+
+    with pytest.raises(NotEnoughMemoryError, match=r"batch of 2 inputs.*fewer at a time"):
+        profile(Greedy(), torch.rand(2, 3, 4))
+
+
+@pytest.mark.parametrize("kind", ["added", "boolean"])
+def test_masks_that_all_inputs_share_are_taken(kind):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    mask = mask if kind == "added" else mask < 0
+    found = profile(model, {"src": torch.rand(3, 5, 8), "mask": mask})
+    assert found.sigma(0, 0).shape == (3, 4)
+
+
+def test_a_mask_of_four_axes_tells_the_padding():
+    plain = tokens(2, 6)
+    plain["attention_mask"][1, 4:] = 0
+    seen = plain["attention_mask"][:, None, None, :].bool()
+    causal = torch.ones(6, 6, dtype=torch.bool).tril()
+    wide = {**plain, "attention_mask": seen & causal}
+    model = llama(attn_implementation="sdpa")
+    one, two = (profile(model, batch, cut_inputs=0) for batch in (plain, wide))
+    assert one.tokens.tolist() == two.tokens.tolist() == [6, 4]
+    assert np.allclose(one.sigma(0, 0), two.sigma(0, 0), rtol=1e-5)

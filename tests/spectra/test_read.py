@@ -10,7 +10,7 @@ from torch import nn
 
 from attnrate.errors import InputError
 from attnrate.spectra.load import Loaded, load
-from attnrate.spectra.read import read_arrays, read_images, read_text
+from attnrate.spectra.read import _text, read_arrays, read_images, read_text
 
 transformers = pytest.importorskip("transformers")
 WORDS = [f"w{number}" for number in range(30)]
@@ -331,3 +331,37 @@ def test_a_decoder_needs_its_own_input(tmp_path):
     np.savez(path, input_features=sound, decoder_input_ids=np.ones((2, 5), int))
     for batch in read_arrays(model, path):
         model(**batch)
+
+
+def test_a_limit_spreads_over_the_classes_of_a_folder_of_images(vit, tmp_path):
+    for number, kind in enumerate("abcd"):
+        (tmp_path / kind).mkdir()
+        for copy in range(5):
+            an_image(tmp_path / kind / f"{copy}.png", seed=10 * number + copy)
+    (some,) = read_images(vit, tmp_path, limit=4)
+    (firsts,) = read_images(vit, tmp_path / "a", limit=1)
+    assert torch.equal(some["pixel_values"][0], firsts["pixel_values"][0])
+    for number, kind in enumerate("abcd"):
+        (of_kind,) = read_images(vit, tmp_path / kind, limit=1)
+        assert torch.equal(some["pixel_values"][number], of_kind["pixel_values"][0])
+
+
+def test_text_without_spaces_is_not_thrown_away(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("語" * 1000, encoding="utf-8")
+    assert len(_text(path, 300, 300)) == 100
+    path.write_text("wor ld\nnext " * 100, encoding="utf-8")
+    assert _text(path, 1, 30).startswith("ld")
+
+
+def test_models_that_take_any_size_follow_their_preprocessor(tmp_path):
+    config = transformers.Dinov2Config(
+        hidden_size=8, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=4
+    )
+    (tmp_path / "images").mkdir()
+    an_image(tmp_path / "images" / "a.png", (8, 8))
+    loaded = Loaded(transformers.Dinov2Model(config), "dinov2", tmp_path, None)
+    said = {"size": {"shortest_edge": 8}, "do_center_crop": True, "crop_size": 8}
+    (batch,) = read_images(settings(loaded, tmp_path, said), tmp_path / "images")
+    assert batch["pixel_values"].shape == (1, 3, 8, 8)
+    loaded.model(**batch)

@@ -11,8 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from attnrate.errors import InputError
+from attnrate.errors import AccuracyWarning, InputError
+from attnrate.fitting.checkpoint import snapshot
+from attnrate.fitting.kept import keep_model
 from attnrate.models import Transformer
+from attnrate.models.vit import ViT
 from attnrate.spectra.weights_only import head_spectra, weight_spectra
 
 
@@ -292,3 +295,42 @@ def test_memory_is_that_of_one_layer(tmp_path):
     )
     # one layer: 16 MB as stored, 32 MB in float64, and the factors
     assert float(done.stdout) < 160
+
+
+def test_numbers_of_eight_bits_are_refused_without_their_scales(tmp_path):
+    small = torch.zeros(32, 40).to(torch.float8_e4m3fn)
+    a_checkpoint(tmp_path, **{"layers.0.self_attn.q_proj.weight": small})
+    with pytest.raises(InputError, match=r"16 bits or more.*Quantised"):
+        weight_spectra(tmp_path)
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_fused_weights_are_read_by_their_shape(tmp_path, stacked):
+    torch.manual_seed(0)
+    whole = torch.randn(3 * 24, 24)  # as in nanoGPT; GPT-2 has it the other way round
+    fused = whole if stacked else whole.mT.contiguous()
+    save_file({"h.0.attn.c_attn.weight": fused}, tmp_path / "model.safetensors")
+    found = weight_spectra(tmp_path, heads=4)
+    query, key, _ = whole.double().chunk(3)
+    product = query[6:12].mT @ key[6:12]
+    np.testing.assert_allclose(found.sigma(0, 1), torch.linalg.svdvals(product)[:6], rtol=1e-5)
+
+
+def test_fused_weights_of_no_such_shape_are_refused(tmp_path):
+    save_file({"h.0.attn.c_attn.weight": torch.zeros(24, 60)}, tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match="side by side or stacked"):
+        weight_spectra(tmp_path, heads=4)
+
+
+def test_attention_of_unknown_families_beside_a_known_one_is_told(tmp_path):
+    a_checkpoint(tmp_path, **{"vision.blocks.0.attn.qkv.weight": torch.zeros(12, 4)})
+    with pytest.warns(AccuracyWarning, match=r"left out: vision\.blocks\.0\.attn\.qkv"):
+        assert len(weight_spectra(tmp_path).layers) == 1
+
+
+def test_a_model_that_train_has_kept_tells_its_heads(tmp_path):
+    model = ViT("cpu", width=16, layers=1, heads=2, m_h=3, m_ff=8)
+    facts = {"settings": {"model": {"class": "ViT", "heads": 2}}}
+    whole = snapshot(1, model, [], facts)
+    keep_model(tmp_path, whole)
+    assert weight_spectra(tmp_path).sigma(0, 1).shape == (3,)
