@@ -167,3 +167,4 @@ def test_fits_that_differ_leave_it_open():
 def test_shares_are_printed_within_0_and_100_per_cent():
     assert panels.percent(Interval(0.99, 0.95, 1.03, 5)) == "99.0 % [95.0, 100.0]"
     assert panels.percent(Interval(0.5, math.nan, math.nan, 1)) == "50.0 %"
+    assert panels.percent(panels.number([])) == "–"

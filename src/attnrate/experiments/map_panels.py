@@ -147,7 +147,9 @@ def pointwise_panel(title: str, curves: Mapping[str, Mapping[str, Any]], axis: s
 
 
 def percent(found: Interval) -> str:
-    """A share in per cent, with its interval where it has one."""
+    """A share in per cent, with its interval where it has one; a dash where there is none."""
+    if not found.count:
+        return "–"
     if math.isnan(found.low):
         return f"{100 * found.value:.1f} %"
     low, high = max(found.low, 0.0), min(found.high, 1.0)
