@@ -34,7 +34,7 @@ FILTER_LENGTH, FILTER_SEED = 5, 0
 
 QUICK: Ways = {
     **RNN_QUICK,
-    ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1400, "batch": 32}, 24.0, 2),
+    ("Transformer", "strong"): Way({"lr": 0.01, "steps": 1400, "batch": 32}, 24.0, 1),
     ("Transformer", "paper"): Way({"steps": 400, "batch": 32, "first_batch": 32}, 5.0, 1),
 }
 PAPER: Ways = {
