@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from attnrate.experiments.plots import Curves, Figure, Matrix, Series, Violins
+from attnrate.report.draw import draw
 from attnrate.report.interactive import interactive
 from attnrate.report.layout import WIDTHS, Width
 from attnrate.report.style import COLOURS
@@ -101,3 +102,16 @@ def test_every_colour_has_a_partner_in_dark(figures: tuple[Figure, ...]) -> None
 
     for figure in figures:
         assert colours(interactive(figure)) <= known
+
+
+@pytest.mark.parametrize(
+    ("y", "seen"), [((1.0,), True), ((1.0, math.nan), True), ((1.0, 2.0), False)]
+)
+def test_a_line_of_one_point_can_be_seen(y: tuple[float, ...], seen: bool) -> None:
+    series = Series("bound", tuple(float(i) for i in range(len(y))), y, style="theory")
+    figure = Figure("f", "", "", (Curves("", "x", "y", (series,)),))
+    (trace,) = interactive(figure)["data"]
+    assert ("markers" in trace["mode"]) == seen
+    go.Figure(interactive(figure))
+    lines = draw(figure).axes[0].get_lines()
+    assert any(line.get_marker() == "_" for line in lines) == seen

@@ -110,6 +110,9 @@ def _draw_series(
             "markeredgewidth": 1.6 if series.style == "paper" else 0.8,
         }
     axes.plot(points.x, points.y, **how)
+    if points.alone and not look.marker:
+        # a line of one point would not be seen
+        axes.plot(points.x, points.y, **how | {"marker": "_", "markersize": 14.0})
     return Line2D([], [], **how | {"markevery": None})
 
 

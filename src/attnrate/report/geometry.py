@@ -37,6 +37,11 @@ class Points:
         """Whether nothing of the series can be drawn."""
         return all(math.isnan(y) for y in self.y)
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is a single point to be drawn."""
+        return sum(not math.isnan(y) for y in self.y) == 1
+
 
 @dataclass(frozen=True)
 class Axis:

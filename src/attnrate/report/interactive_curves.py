@@ -48,6 +48,11 @@ def _series(panel: Curves, series: Series, points: geometry.Points, look: Look) 
             for i, y in enumerate(plain_numbers(points.y))
         ],
     }
+    if points.alone and not look.marker:
+        # a line of one point would not be seen
+        shape = {"color": light(look.colour), "width": look.width}
+        trace |= {"mode": "lines+markers", "marker": {"symbol": "line-ew", "size": 14}}
+        trace["marker"]["line"] = shape
     if look.marker:
         paper = series.style == "paper"
         trace["marker"] = {
