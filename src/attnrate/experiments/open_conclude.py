@@ -160,9 +160,9 @@ def _phenomenon(results: Results) -> Claim:
         "The setting is simplified, but what the rates say (the error falls with the head size) "
         "is also seen in Transformers with heads, layers, residuals and layer norm.",
         verdict,
-        f"On the {len(targets)} targets where the error of Eq. 5 falls with its head size, those "
-        f"of {len(falling)} of {len(seen)} pairs of variant and target fall with their total head "
-        f"size; the mean exponent is {shown(exponent)}.",
+        f"Where the error of Eq. 5 falls with its head size ({len(targets)} of "
+        f"{len(_varied(results))} targets), it falls with the total head size in {len(falling)} of "
+        f"{len(seen)} pairs of variant and target; the mean exponent is {shown(exponent)}.",
         exponent,
     )
 
