@@ -144,6 +144,12 @@ class AttentionTarget(Target):
         self.check(x)
         return self.attention(x) @ _on_last_axis("f", self.f, x)
 
+    @property
+    def inner_size(self) -> int:
+        """The coordinates of f's values."""
+        with torch.no_grad():
+            return int(self.f(self.sample(1, 0)).shape[-1])
+
     def evaluate(self, x: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length out"]:
         """F(inner(x))."""
         return _on_last_axis("F", self.F, self.inner(x))

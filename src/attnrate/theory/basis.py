@@ -272,3 +272,12 @@ def _mean_grid(basis: CouplingBasis) -> Grid | Samples:
         return fine_grid(domain, basis.rank)
     # all pairs of two tensor grids are too many for one as fine as that of x
     return product_grid(domain.axes, {2: 32, 3: 16}[domain.d], 1)
+
+
+def token_grid(domain: Domain, features: int) -> Float[Tensor, "n d"]:
+    """A fine grid of tokens; of intervals with their end points, where sups are often found."""
+    points = torch.from_numpy(fine_grid(domain, features).nodes)
+    if isinstance(domain, Region) and domain.d == 1:
+        ends = torch.tensor([t for i in domain.axes[0] for t in i], dtype=torch.float64)
+        points = torch.cat([points, ends[:, None]])
+    return points

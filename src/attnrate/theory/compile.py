@@ -19,9 +19,9 @@ from attnrate.theory.basis import (
     as_gauge,
     coupling_basis,
     exact_factors,
-    fine_grid,
     require_softmax,
     target_domain,
+    token_grid,
 )
 from attnrate.theory.decomposition import Gauge
 from attnrate.theory.domain import Region
@@ -134,7 +134,7 @@ def compile_target(
     m_ff = None if m_ff is None else require_whole("m_ff", m_ff, 1)
     modulo, seed = as_gauge(gauge), require_whole("seed", seed, 0)
     features = _features(target, m_h, modulo, exact=m_ff is None)
-    inner = int(target.f(target.sample(1, 0)).shape[-1])
+    inner = target.inner_size
     f_hat: nn.Module = ExactFunction(features)
     F_hat: nn.Module = ExactFunction(target.F)
     n = 2 * m_h + inner
@@ -202,12 +202,7 @@ def _tokens(target: AttentionTarget, m_ff: int, seed: int) -> Float[Tensor, "n d
 
 def value_range(target: AttentionTarget) -> tuple[float, float]:
     """The least and the largest value of a scalar f, from a fine grid with its end points."""
-    domain = target_domain(target)
-    points = torch.from_numpy(fine_grid(domain, 128).nodes)
-    if isinstance(domain, Region) and domain.d == 1:
-        ends = torch.tensor([t for i in domain.axes[0] for t in i], dtype=torch.float64)
-        points = torch.cat([points, ends[:, None]])
-    values = target.f(points)
+    values = target.f(token_grid(target_domain(target), 128))
     low, high = float(values.min()), float(values.max())
     # a constant f has a range of one point; networks need an interval
     return (low, high) if high > low else (low - 0.5, high + 0.5)

@@ -22,13 +22,14 @@ from attnrate.theory.basis import (
     TokenFunction,
     as_gauge,
     coupling_basis,
-    fine_grid,
     remembered,
     require_softmax,
     target_domain,
+    token_grid,
 )
 from attnrate.theory.compile import value_range
-from attnrate.theory.domain import Domain, Region
+from attnrate.theory.decay import envelope
+from attnrate.theory.domain import Region
 from attnrate.theory.feedforward import FeedForwardFamily, Interpolant
 from attnrate.theory.feedforward import family as resolve_family
 from attnrate.theory.panels import Array
@@ -36,13 +37,6 @@ from attnrate.theory.panels import Array
 Tensor = torch.Tensor
 #: How fine the grid is on which the sizes of f are measured
 _FEATURES = 512
-
-
-def envelope(sigma: Float[Array, " rank"], alpha: float) -> float:
-    """C1^(alpha) = sup_k sigma_k k^alpha (Eq. 12, which prints s >= 0 and means s >= 1)."""
-    if len(sigma) == 0:
-        return 0.0
-    return float(np.max(sigma * np.arange(1, len(sigma) + 1) ** alpha))
 
 
 def decay_exponent(sigma: Float[Array, " rank"]) -> float:
@@ -163,7 +157,7 @@ def _basis_complexity(basis: CouplingBasis, chosen: Any, i: int) -> float:
 
 def require_one_variable(target: AttentionTarget) -> None:
     """An InputError for a target of more than one variable, for which there are no C_FF here."""
-    inner = int(target.f(target.sample(1, 0)).shape[-1])
+    inner = target.inner_size
     if target.d != 1 or inner != 1 or target.out != 1:
         raise InputError(
             "the C_FF families are computed for functions of one variable; this target has "
@@ -197,16 +191,8 @@ def _plain(function: TokenFunction, component: int = 0) -> Callable[[Array], Arr
     return evaluate
 
 
-def _token_grid(domain: Domain, features: int) -> Float[Tensor, "n d"]:
-    points = torch.from_numpy(fine_grid(domain, features).nodes)
-    if isinstance(domain, Region) and domain.d == 1:
-        ends = torch.tensor([t for i in domain.axes[0] for t in i], dtype=torch.float64)
-        points = torch.cat([points, ends[:, None]])
-    return points
-
-
 def _sup_f(target: AttentionTarget) -> float:
-    x = _token_grid(target_domain(target), _FEATURES)
+    x = token_grid(target_domain(target), _FEATURES)
     return float(target.f(x).norm(dim=-1).max())
 
 
@@ -216,14 +202,14 @@ def _sup_bases(basis: CouplingBasis) -> float:
         return 0.0
     if basis.sines:
         return 2 * sqrt(2.0)
-    x = _token_grid(basis.domain, 4 * basis.rank)
+    x = token_grid(basis.domain, 4 * basis.rank)
     both = basis.phi(x).abs().amax(0) + basis.psi(x).abs().amax(0)
     return float(both.max())
 
 
 def radius_of_f(target: AttentionTarget) -> float:
     """min_c sup |f - c|, from the bounding box of f: softmax weights sum to one, so c is free."""
-    values = target.f(_token_grid(target_domain(target), _FEATURES))
+    values = target.f(token_grid(target_domain(target), _FEATURES))
     middle = (values.amax(0) + values.amin(0)) / 2
     return float((values - middle).norm(dim=-1).max())
 
@@ -234,7 +220,7 @@ def lipschitz_of_F(target: AttentionTarget) -> float:
 
     For scalar f the hull is its range, with end points; otherwise random points of the hull.
     """
-    inner = int(target.f(target.sample(1, 0)).shape[-1])
+    inner = target.inner_size
     if inner == 1:
         low, high = value_range(target)
         points = torch.linspace(low, high, 4097, dtype=torch.float64)[:, None]

@@ -64,7 +64,7 @@ class DecayFit:
         """
         if not np.isfinite(alpha):
             raise InputError("alpha must be a finite number", alpha, "Pass e.g. alpha=1.0.")
-        return _envelope(self.sigma[: self.clear], alpha)
+        return envelope(self.sigma[: self.clear], alpha)
 
     def predict(self, k: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """The fitted law at ranks k; an InputError where there is no law to evaluate."""
@@ -215,7 +215,7 @@ def _result(
         name, fitted, interval = curve
         if name == "power":
             law, alpha, shift = "power", fitted.slope, fitted.shift
-            C1 = _envelope(values[:clear], alpha)
+            C1 = envelope(values[:clear], alpha)
         else:
             law, rate = "exponential", fitted.slope
     return DecayFit(
@@ -236,8 +236,11 @@ def _result(
     )
 
 
-def _envelope(values: Vector, alpha: float | int) -> float:
-    """sup_k sigma_k k^alpha, in logarithms because k^alpha may overflow."""
+def envelope(values: Vector, alpha: float | int) -> float:
+    """C1^(alpha) = sup_k sigma_k k^alpha (Eq. 12, which prints s >= 0 and means s >= 1).
+
+    In logarithms, because k^alpha may overflow.
+    """
     positive = values[values > 0.0]
     if positive.size == 0:
         return 0.0
