@@ -174,8 +174,8 @@ def task(data, monkeypatch):
 
 def test_the_checkpoints_stay_until_the_result_is_stored(task):
     assert run_task(task)["tests"] == 16
-    assert training_folder(task).is_dir()
-    clear_epochs([task])
+    assert training_folder(task.key).is_dir()
+    clear_epochs([task.key])
     assert list((images_room.cache_folder() / "training").iterdir()) == []
 
 
@@ -185,17 +185,17 @@ def test_epochs_that_nobody_goes_on_with_are_deleted_after_a_month(task):
 
     run_task(task)
     clear_epochs([])
-    assert training_folder(task).is_dir()
+    assert training_folder(task.key).is_dir()
     long_ago = time.time() - 40 * 86_400
-    os.utime(training_folder(task), (long_ago, long_ago))
+    os.utime(training_folder(task.key), (long_ago, long_ago))
     clear_epochs([])
-    assert not training_folder(task).exists()
+    assert not training_folder(task.key).exists()
 
 
 def test_epochs_of_another_configuration_are_trained_again(task, data, tmp_path, capfd):
     before = run_task(task)
-    clear_epochs([task])
-    train_on(data, asked(epochs=1, batch=4), 0, training_folder(task))
+    clear_epochs([task.key])
+    train_on(data, asked(epochs=1, batch=4), 0, training_folder(task.key))
     assert without_times(run_task(task)) == without_times(before)
     assert "data.batch" in capfd.readouterr().err
 

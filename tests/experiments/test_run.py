@@ -18,6 +18,7 @@ from attnrate.experiments.experiment import (
     Task,
     errors,
     other_work,
+    paired,
     select,
 )
 from attnrate.experiments.run import conclude_folder, records_in, run_experiments
@@ -116,6 +117,16 @@ def test_what_had_no_data_is_tried_again_by_the_next_run(
         (row,) = kept.finished()
     assert row.key == key
     assert MISSING not in row.result
+
+
+def test_fits_are_paired_by_their_labels_and_those_that_diverged_are_left_out() -> None:
+    def fits(**errors: float | None) -> list[Result]:
+        return [Result({"m_h": 1, "seed": name}, {"error": e}) for name, e in errors.items()]
+
+    above, below = fits(a=8.0, b=3.0, c=None, d=5.0), fits(b=6.0, a=2.0, c=1.0, d=None)
+    assert paired(above, below, "m_h", "seed") == [4.0, 0.5]
+    assert paired(above[:1], below, "m_h") == [8 / 6, 4.0, 8.0]
+    assert paired(above, [], "seed") == []
 
 
 def planned(preset: str, names: Sequence[str] = NAMES) -> float:

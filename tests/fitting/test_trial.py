@@ -107,6 +107,12 @@ def test_completing_leaves_the_global_random_numbers_alone(recipes: None) -> Non
     assert (torch.random.get_rng_state() == before).all()
 
 
+def test_completing_a_warm_start_leaves_them_alone_too() -> None:
+    before = torch.random.get_rng_state()
+    complete([Trial(SPECTRAL, {"kind": "transformer", "m_h": 2}, {"name": "warm"})])
+    assert (torch.random.get_rng_state() == before).all()
+
+
 @pytest.mark.parametrize(
     ("recipe", "value", "words"),
     [

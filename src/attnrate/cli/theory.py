@@ -177,12 +177,10 @@ def _target(
             {"RHO": expression, "--alpha": alpha, "--rank": rank},
             'Example: attnrate bound "exp(-(u-v)**2)" or attnrate bound --alpha 1 --rank 6.',
         )
-    unused = "--u" if expression is None and u is not None else None
-    if expression is not None and rank is not None:
-        unused = "--rank"
+    name, unused = ("--u", u) if expression is None else ("--rank", rank)
     if unused is not None:
         raise InputError(
-            "this option would do nothing", unused, "--u goes with RHO, --rank with --alpha alone."
+            "this option would do nothing", name, "--u goes with RHO, --rank with --alpha alone."
         )
     if expression is None:
         from attnrate.targets import spectral_target

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,10 +186,18 @@ def work_folder(needed: int) -> Iterator[Path]:
 
 def _clear(cache: Path) -> None:
     """Take away what runs that were killed have left behind, a day ago or longer."""
-    for left in cache.glob("work-*"):
+    for left in older_than(_STALE, cache.glob("work-*")):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
+    """Those that have not been changed for so long; one that has gone meanwhile is left out."""
+    found = []
+    for path in paths:
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _STALE:
-                shutil.rmtree(left, ignore_errors=True)
+            if time.time() - path.stat().st_mtime > seconds:
+                found.append(path)
+    return found
 
 
 def _unwritable(problem: OSError) -> FetchError:

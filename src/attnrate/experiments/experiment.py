@@ -89,3 +89,16 @@ def select(results: Sequence[Result], **wanted: object) -> list[Result]:
 def errors(results: Sequence[Result]) -> list[float]:
     """The errors of those fits that did not diverge."""
     return [one.values["error"] for one in results if one.values.get("error") is not None]
+
+
+def paired(above: Sequence[Result], below: Sequence[Result], *keys: str) -> list[float]:
+    """error / error of every two fits, one of each list, whose labels agree in these keys."""
+    found: dict[tuple[object, ...], list[float]] = {}
+    for one in below:
+        found.setdefault(tuple(one.label[key] for key in keys), []).extend(errors([one]))
+    return [
+        a / b
+        for one in above
+        for a in errors([one])
+        for b in found.get(tuple(one.label[key] for key in keys), [])
+    ]

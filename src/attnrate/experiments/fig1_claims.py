@@ -172,10 +172,10 @@ def _rate(results: Results, target: Spectral, curve: str) -> Claim:
             f"Fitted, a m_h^-b + c has b = {found.b} and c = {found.c:.2g}, claimed is b = "
             f"{target.rate:.3g}. "
         )
-    whose = "the construction in the proof" if curve == "compiled" else "trained Transformers"
+    whose = "the construction in the proof" if built else "trained Transformers"
     return _claim(
-        f"{'construction' if curve == 'compiled' else 'trained'}-rate-{target.alpha:g}",
-        "Sec. 5.1" if curve == "compiled" else "Fig. 1",
+        f"{'construction' if built else 'trained'}-rate-{target.alpha:g}",
+        "Sec. 5.1" if built else "Fig. 1",
         f"For r = ∞ and σ_k = k^-{target.alpha:g} the error of {whose} decays like "
         f"m_h^-{target.rate:.3g} + constant.",
         verdict,

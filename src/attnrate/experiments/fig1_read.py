@@ -7,7 +7,7 @@ m_h < r.
 import math
 from collections.abc import Iterable, Sequence
 
-from attnrate.experiments.experiment import Result, errors, select
+from attnrate.experiments.experiment import Result, errors, paired, select
 from attnrate.experiments.power_law import PowerLaw, fit_power_law
 from attnrate.experiments.spectral import Spectral, slope_of
 from attnrate.theory.statistics import Interval, geometric_mean
@@ -52,23 +52,14 @@ def law(results: Results, target: Spectral, curve: str) -> PowerLaw | None:
 
 def ratios(results: Results, target: Spectral, above: str, below: str) -> list[float]:
     """error(above) / error(below) for every m_h and seed in which both curves have a fit."""
-    found = []
-    for one in select(results, curve=above, **target.label):
-        same = {key: one.label[key] for key in ("m_h", "seed")}
-        two = errors(select(results, curve=below, **target.label, **same))
-        found += [a / b for a in errors([one]) for b in two]
-    return found
+    one, two = (select(results, curve=curve, **target.label) for curve in (above, below))
+    return paired(one, two, "m_h", "seed")
 
 
 def rank_ratios(results: Results, low: Spectral, high: Spectral) -> list[float]:
     """error(higher rank) / error(lower rank), for every m_h below both ranks and every seed."""
-    found = []
-    for one in select(results, curve="strong", **high.label):
-        same = {key: one.label[key] for key in ("m_h", "seed")}
-        if same["m_h"] < low.rank:
-            two = errors(select(results, curve="strong", **low.label, **same))
-            found += [a / b for a in errors([one]) for b in two]
-    return found
+    one, two = (select(results, curve="strong", **target.label) for target in (high, low))
+    return paired([fit for fit in one if fit.label["m_h"] < low.rank], two, "m_h", "seed")
 
 
 def pod_ratios(results: Results, target: Spectral, curve: str) -> list[float]:

@@ -21,7 +21,7 @@ from attnrate.experiments.attention_maps import (
     measures,
     pointwise,
 )
-from attnrate.experiments.claims import Claim
+from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import (
     Conclusion,
     Experiment,
@@ -35,6 +35,7 @@ from attnrate.experiments.map_panels import (
     Kept,
     at_least,
     attention_panel,
+    corrected,
     first,
     number,
     percent,
@@ -42,8 +43,6 @@ from attnrate.experiments.map_panels import (
     recovered,
     seeds_text,
     values_of,
-    verdict,
-    without_it,
 )
 from attnrate.experiments.plots import Figure, Graph, Panel, Table
 from attnrate.fitting.trial import Trial
@@ -104,9 +103,11 @@ def conclude(results: Sequence[Result]) -> Conclusion:
 
 
 def _links_claim(by: dict[str, list[Result]], link: dict[str, Interval]) -> Claim:
-    met = _right(by, "link")
-    whole = met["network"] + met["wide"]
-    decided = verdict(whole, met["linear"])
+    decided, correction = _decided(
+        _right(by, "link"),
+        "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
+        "bring right links with it.",
+    )
     return Claim(
         "fig4-links",
         "App. B.1, Fig. 4(a, b)",
@@ -124,11 +125,13 @@ def _links_claim(by: dict[str, list[Result]], link: dict[str, Interval]) -> Clai
         if any(found.count for found in link.values())
         else "no fit is finished.",
         *_worst(link).limits,
-        correction="With F̂ linear: a network F̂ can make up for wrong weights, so that a small "
-        f"error does not bring right links with it.{without_it(whole)}"
-        if decided == "holds when corrected"
-        else "",
+        correction,
     )
+
+
+def _decided(met: dict[str, Kept], how: str) -> tuple[Verdict, str]:
+    """By every network F̂, whatever its head size; a linear F̂ may correct it."""
+    return corrected(met["network"] + met["wide"], met["linear"], how)
 
 
 def _right(by: dict[str, list[Result]], share: str) -> dict[str, Kept]:
@@ -152,9 +155,11 @@ def _same_token_claim(by: dict[str, list[Result]]) -> Claim:
         for readout, results in by.items()
         if (each := number(results, "rows", "near_link")).count
     }
-    met = _right(by, "near_link")
-    whole = met["network"] + met["wide"]
-    decided = verdict(whole, met["linear"])
+    decided, correction = _decided(
+        _right(by, "near_link"),
+        "With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, is not at "
+        "hand.",
+    )
     parts = [
         f"{percent(each)} with {READOUTS[readout]} (there {percent(near)} of the cases are so near)"
         for readout, each in found.items()
@@ -172,17 +177,13 @@ def _same_token_claim(by: dict[str, list[Result]]) -> Claim:
         if parts
         else "no fit is finished.",
         *_worst(found).limits,
-        correction="With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, "
-        f"is not at hand.{without_it(whole)}"
-        if decided == "holds when corrected"
-        else "",
+        correction,
     )
 
 
 def _identity_claim(by: dict[str, list[Result]]) -> Claim:
     met, text = recovered(by, READOUTS)
-    whole = met["network"] + met["wide"]
-    decided = verdict(whole, met["linear"])
+    decided, correction = _decided(met, "With F̂ linear.")
     return Claim(
         "fig4-identity",
         "App. B.1, Fig. 4(c)",
@@ -191,9 +192,7 @@ def _identity_claim(by: dict[str, list[Result]]) -> Claim:
         decided,
         text,
         *number(by["network"], "pointwise", "rms").limits,
-        correction=f"With F̂ linear.{without_it(whole)}"
-        if decided == "holds when corrected"
-        else "",
+        correction,
     )
 
 

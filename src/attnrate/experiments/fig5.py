@@ -23,7 +23,7 @@ from attnrate.experiments.attention_maps import (
     measures,
     pointwise,
 )
-from attnrate.experiments.claims import Claim
+from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import (
     Conclusion,
     Experiment,
@@ -34,8 +34,10 @@ from attnrate.experiments.experiment import (
 )
 from attnrate.experiments.map_panels import (
     MOST_MAE,
+    Kept,
     at_most,
     attention_panel,
+    corrected,
     first,
     number,
     percent,
@@ -43,8 +45,6 @@ from attnrate.experiments.map_panels import (
     recovered,
     seeds_text,
     values_of,
-    verdict,
-    without_it,
 )
 from attnrate.experiments.plots import Figure, Graph, Panel, Table
 from attnrate.fitting.trial import Trial
@@ -136,8 +136,12 @@ def _weights_claim(by: dict[str, list[Result]], rows: str, name: str, statement:
     met = {
         freedom: at_most(values_of(found, rows, "mae"), MOST_MAE) for freedom, found in by.items()
     }
-    whole = met["whole"] + met["slow"]
-    decided = verdict(whole, met["held"])
+    decided, correction = _decided(
+        met,
+        "With the values held at the points. With everything learned a query can put what it knows "
+        "into the weights and have F̂ read it there: a point's norm reaches its output without the "
+        "point being attended to.",
+    )
     parts = [
         f"{mae[freedom]} with {words}{seeds_text(by[freedom], rows, 'mae')} "
         f"({percent(moved[freedom])} of a row's weight lies elsewhere)"
@@ -155,18 +159,22 @@ def _weights_claim(by: dict[str, list[Result]], rows: str, name: str, statement:
         if parts
         else "no fit is finished.",
         *mae["whole"].limits,
-        correction="With the values held at the points. With everything learned a query can put "
-        "what it knows into the weights and have F̂ read it there: a point's norm reaches its "
-        f"output without the point being attended to.{without_it(whole)}"
-        if decided == "holds when corrected"
-        else "",
+        correction,
     )
+
+
+def _decided(met: dict[str, Kept], how: str) -> tuple[Verdict, str]:
+    """By every fit in which everything is learned; held values may correct it."""
+    return corrected(met["whole"] + met["slow"], met["held"], how)
 
 
 def _norm_claim(by: dict[str, list[Result]]) -> Claim:
     met, text = recovered(by, FREEDOMS)
-    whole = met["whole"] + met["slow"]
-    decided = verdict(whole, met["held"])
+    decided, correction = _decided(
+        met,
+        "With the values held at the points. Tokens carry their position, so that no sequence is "
+        "constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ here.",
+    )
     return Claim(
         "fig5-norm",
         "App. B.1, Fig. 5(c)",
@@ -175,11 +183,7 @@ def _norm_claim(by: dict[str, list[Result]]) -> Claim:
         decided,
         text,
         *number(by["whole"], "pointwise", "rms").limits,
-        correction="With the values held at the points. Tokens carry their position, so that no "
-        "sequence is constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ here."
-        f"{without_it(whole)}"
-        if decided == "holds when corrected"
-        else "",
+        correction,
     )
 
 

@@ -99,8 +99,7 @@ def _weights(by: dict[str, list[Result]], *path: str) -> tuple[Verdict, str]:
         for readout, each in found.items()
         if each.count
     ]
-    text = f"{'; '.join(parts)} (asked: at most {MOST_MAE})."
-    text = text if parts else "no fit is finished."
+    text = f"{'; '.join(parts)} (asked: at most {MOST_MAE})." if parts else "no fit is finished."
     return verdict(met["network"], met["linear"]), text
 
 

@@ -31,6 +31,7 @@ from attnrate.experiments.experiment import (
     Preset,
     Result,
     Task,
+    paired,
     select,
 )
 from attnrate.experiments.map_panels import (
@@ -111,19 +112,10 @@ def equivariance(done: Fitted, seed: int) -> float:
 def conclude(results: Sequence[Result]) -> Conclusion:
     """Weights, equivariance, and what the permuted target costs."""
     by = {name: select(results, fit=name) for name in FITS}
-    ratios = _ratios(by)
+    # the error on the permuted target over that on the original one, seed by seed
+    ratios = paired(by["permuted"], by["encoded"], "seed")
     claims = (_attention_claim(by), _equivariance_claim(by), _order_claim(by, ratios))
     return Conclusion(_paragraphs(by, ratios), _figures(by), (_table(by),), claims)
-
-
-def _ratios(by: dict[str, list[Result]]) -> list[float]:
-    """The error on the permuted target over that on the original one, seed by seed."""
-    error = {
-        name: {one.label["seed"]: one.values["error"] for one in by[name] if one.values["error"]}
-        for name in ("encoded", "permuted")
-    }
-    both = sorted(error["encoded"].keys() & error["permuted"].keys())
-    return [error["permuted"][seed] / error["encoded"][seed] for seed in both]
 
 
 def _attention_claim(by: dict[str, list[Result]]) -> Claim:

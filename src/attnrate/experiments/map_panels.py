@@ -89,9 +89,13 @@ def verdict(whole: Kept, restricted: Kept) -> Verdict:
     return "does not hold" if (whole + restricted).count == 0 else "open"
 
 
-def without_it(whole: Kept) -> str:
-    """What to add to a correction: in how many fits of the whole model it is not needed."""
-    return f" Without that it holds in {whole.count} of {whole.of} fits."
+def corrected(whole: Kept, restricted: Kept, how: str) -> tuple[Verdict, str]:
+    """The verdict, and how the statement is corrected if it is: with what, and how often it holds
+    without."""
+    said = verdict(whole, restricted)
+    if said != "holds when corrected":
+        return said, ""
+    return said, f"{how} Without that it holds in {whole.count} of {whole.of} fits."
 
 
 def recovered(

@@ -17,6 +17,7 @@ import torch
 from attnrate.experiments import mixing_claims
 from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task, other_work
 from attnrate.fitting.trial import Trial
+from attnrate.targets import seeds
 from attnrate.targets.alter import convolve
 from attnrate.theory.domain import Samples
 from attnrate.theory.pod import pod
@@ -145,7 +146,7 @@ def deconvolution(trial: Trial) -> dict[str, Any]:
     """
     lengths: Sequence[int] = trial.target["lengths"]
     margin = max(lengths) + 1
-    generator = torch.Generator().manual_seed(trial.seed)
+    generator = seeds.generator(trial.seed)
     shape = (trial.target["sequences"], 2 * margin + 8, 1)
     x = torch.rand(shape, generator=generator, dtype=torch.float64)
     inside = slice(margin, margin + 8)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.experiment import Result, errors, select
+from attnrate.experiments.experiment import Result, paired, select
 from attnrate.experiments.open_variants import BASELINE, VARIANTS
 from attnrate.experiments.plots import Cell, Curves, Figure, Table
 from attnrate.experiments.spectral import (
@@ -48,12 +48,8 @@ def ratio(results: Results, variant: str, **wanted: object) -> Interval:
 
 def ratios(results: Results, variant: str, **wanted: object) -> list[float]:
     """The ratio of every cell and seed that the variant and the baseline both have."""
-    found = []
-    for one in select(results, variant=variant, **wanted):
-        same = {key: one.label[key] for key in ("alpha", "rank", "size", "seed")}
-        base = errors(select(results, variant=BASELINE, **same))
-        found += [a / b for a in errors([one]) for b in base]
-    return found
+    one, base = (select(results, variant=name, **wanted) for name in (variant, BASELINE))
+    return paired(one, base, "alpha", "rank", "size", "seed")
 
 
 def _present(results: Results) -> list[str]:

@@ -38,8 +38,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "attention": {"optimizer": "muon", "lr": 5e-3},
     "rival": {"optimizer": "adamw", "lr": 2e-3},
 }
-#: Settings of a recipe that the experiments leave at their defaults
-_STEP = ("warmup", "weight_decay", "clip")
+#: The settings of a recipe that say what a step is like
+_STEP = ("optimizer", "lr", "warmup", "weight_decay", "clip")
 #: Fine-tuning begins at a smaller step, or it would forget what it starts from
 TUNING_RATE = 0.3
 _WATCHED = 1000  # test images after every epoch
@@ -64,19 +64,22 @@ def with_data(trial: Trial, work: Callable[[Path], dict[str, Any]]) -> dict[str,
     The folder stays until the result is stored, so that no kill loses more than an epoch. Epochs
     that another version has trained with other settings are of no use, and are deleted.
     """
-    folder = training_folder(trial)
+    folder = training_folder(trial.key)
     with alone(folder.with_suffix(".lock"), wait=True):
         try:
-            try:
-                values = work(folder)
-            except ConfigurationError as problem:
-                say(f"epochs of an earlier version are deleted and trained again: {problem}")
-                shutil.rmtree(folder)
-                values = work(folder)
+            kept: dict[str, Any] = rounded(_with_own_epochs(work, folder))
         except FetchError as problem:
             return {MISSING: str(problem)}
-    kept: dict[str, Any] = rounded(values)
     return kept
+
+
+def _with_own_epochs(work: Callable[[Path], dict[str, Any]], folder: Path) -> dict[str, Any]:
+    try:
+        return work(folder)
+    except ConfigurationError as problem:
+        say(f"epochs of an earlier version are deleted and trained again: {problem}")
+        shutil.rmtree(folder)
+        return work(folder)
 
 
 def rounded(value: Any) -> Any:
@@ -153,8 +156,7 @@ def completed(
 def recipe_of(kind: str) -> dict[str, Any]:
     """What a step is like for this kind of model in full, fine-tuning included."""
     like = EpochRecipe(**RECIPES["attention" if kind == "attention" else "rival"])
-    step = {name: getattr(like, name) for name in ("optimizer", "lr", *_STEP)}
-    return {**step, "tuning_rate": TUNING_RATE}
+    return {**{name: getattr(like, name) for name in _STEP}, "tuning_rate": TUNING_RATE}
 
 
 def train_on(

@@ -59,11 +59,8 @@ def run_experiments(
     store = place / "trials.sqlite"
     _forget_missing(plans, store)
     for wave in _waves(plans, size):
-        sweep(wave, engine, store, workers, progress, RUN_TASK)
-        with Store(store) as kept:
-            trials = [one.trial for one in wave]
-            done = {row.key for row in kept.finished(trials)}
-        clear_epochs(trial for trial in trials if trial.key in done)
+        done = sweep(wave, engine, store, workers, progress, RUN_TASK)
+        clear_epochs(row.key for row in done.finished)
     conclude_experiments(plans, size, place)
     return place
 

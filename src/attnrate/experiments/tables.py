@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnrate.experiments.claims import Verdict
-from attnrate.experiments.experiment import Result, Task, select
+from attnrate.experiments.experiment import Result, Task, paired, select
 from attnrate.experiments.plots import Cell as Entry
 from attnrate.experiments.plots import Curves, Figure, Line, Series, Table
 from attnrate.fitting.build import build_target
@@ -114,9 +114,10 @@ def contrast(
     results: Sequence[Result], model: str, altered: str, original: str, recipe: str
 ) -> Interval:
     """The error on the altered target over that on the original: geometric mean over seeds."""
-    above = by_seed(results, model, altered, recipe)
-    below = by_seed(results, model, original, recipe)
-    return geometric_mean([above[seed] / below[seed] for seed in above if seed in below])
+    above, below = (
+        select(results, model=model, target=target, recipe=recipe) for target in (altered, original)
+    )
+    return geometric_mean(paired(above, below, "seed"))
 
 
 def exact_floor(target: Mapping[str, Any], model: str) -> float | None:

@@ -62,7 +62,7 @@ def complete(trials: Iterable[Trial]) -> list[Sized]:
             sizes[of_model] = _tried(model_settings, target)
         of_both = canonical([target_settings, model_settings])
         if recipe.start == "compiled" and of_both not in warm:
-            compiled_within(target, build_model(model_settings, target))
+            compiled_within(target, _trial_model(model_settings, target))
             warm.add(of_both)
         seed = require_whole("seed", trial.seed, 0, LARGEST_SEED)
         whole = Trial(target_settings, model_settings, complete_recipe(trial.recipe), seed)
@@ -73,10 +73,16 @@ def complete(trials: Iterable[Trial]) -> list[Sized]:
 
 def _tried(settings: Mapping[str, Any], target: Target) -> int:
     """The parameters of the model, after it has read two inputs of the target."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        model = build_model(settings, target).eval()
+    model = _trial_model(settings, target).eval()
+    with torch.no_grad():
         model(target.sample(2, 0, torch.float32))
     return sum(p.numel() for p in model.parameters())
+
+
+def _trial_model(settings: Mapping[str, Any], target: Target) -> torch.nn.Module:
+    """A model to try things on; the caller's random numbers stay as they are."""
+    with torch.random.fork_rng(devices=[]):
+        return build_model(settings, target)
 
 
 def build(trial: Trial) -> tuple[Target, Callable[[], torch.nn.Module], Any]:

@@ -134,6 +134,21 @@ def read(path: Path) -> Checkpoint:
         ) from problem
 
 
+def facts_of(path: Path) -> dict[str, Any] | None:
+    """What a file of ours says beside its tensors, which are not read; None for any other file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = (file.metadata() or {}).get("attnrate")
+    except (SafetensorError, OSError):
+        return None
+    try:
+        return None if told is None else dict(json.loads(told))
+    except ValueError:
+        return {}  # it is ours, and `read` says what is wrong with it
+
+
 def load_weights(model: nn.Module, source: Checkpoint) -> None:
     """The weights of a checkpoint alone, as a start for another run such as fine-tuning."""
     weights = _part(source, "model.")

@@ -21,13 +21,7 @@ def keep_model(folder: Path, whole: checkpoint.Checkpoint) -> None:
 
 def holds_model(folder: Path) -> bool:
     """Whether the folder has a model that `keep_model` has written."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(folder / MODEL, framework="pt") as file:
-            return "attnrate" in (file.metadata() or {})
-    except (SafetensorError, OSError):
-        return False
+    return checkpoint.facts_of(folder / MODEL) is not None
 
 
 def read_model(folder: Path) -> nn.Module:

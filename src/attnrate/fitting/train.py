@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -98,14 +98,12 @@ def train(
     """
     model = model.to(place).train()
     optimizer = make_optimizer(recipe, [p for p in model.parameters() if p.requires_grad])
-    inputs = generator(_TRAINING + seed)
     watched = _Watched(target, seed, place)
     run = Run(model, watched.error(model), seconds=spent)
     kept = copy.deepcopy(model.state_dict())
     plateau = Plateau(recipe.gain, recipe.patience)
     clock = _Clock(place)
-    for step in range(recipe.steps):
-        x = target.inputs.draw(recipe.batch_at(step), target.length, inputs).float()
+    for step, x in enumerate(training_batches(target, recipe, seed)):
         loss = nn.functional.mse_loss(model(x.to(place)), target(x).to(place))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -142,6 +140,13 @@ def train(
     model.load_state_dict(kept)
     model.cpu().eval()
     return run
+
+
+def training_batches(target: Target, recipe: Recipe, seed: int) -> Iterator[torch.Tensor]:
+    """What a fit with this seed is trained on, a batch a step."""
+    drawn = generator(_TRAINING + seed)
+    for step in range(recipe.steps):
+        yield target.inputs.draw(recipe.batch_at(step), target.length, drawn).float()
 
 
 def _stuck(curve: list[Look], spread: float) -> bool:

@@ -50,9 +50,9 @@ def _series(panel: Curves, series: Series, points: geometry.Points, look: Look) 
     }
     if points.alone and not look.marker:
         # a line of one point would not be seen
-        shape = {"color": light(look.colour), "width": look.width}
-        trace |= {"mode": "lines+markers", "marker": {"symbol": "line-ew", "size": 14}}
-        trace["marker"]["line"] = shape
+        stroke = {"color": light(look.colour), "width": look.width}
+        trace["mode"] = "lines+markers"
+        trace["marker"] = {"symbol": "line-ew", "size": 14, "line": stroke}
     if look.marker:
         paper = series.style == "paper"
         trace["marker"] = {

@@ -54,18 +54,17 @@ def _tensor(value: object, name: str) -> Tensor:
         raise InputError(f"{name} must be a tensor", type(value).__name__, _WAY_OUT)
     if value.dim() == 0 or value.numel() == 0:
         raise InputError(f"{name} is empty, its shape", tuple(value.shape), _WAY_OUT)
-    # a mask that is added to logits hides by -inf
-    shown = value[value != -torch.inf] if name.endswith("mask") else value
-    if value.is_floating_point() and not bool(torch.isfinite(shown).all()):
+    bad = ~torch.isfinite(value)
+    if name.endswith("mask"):
+        bad &= value != -torch.inf  # one that is added to logits hides by -inf
+    if bool(bad.any()):
+        place = bad.nonzero()[0].tolist()
         raise InputError(
-            f"{name} has values that are not finite", _first_bad(value), "Leave such inputs out."
+            f"{name} has values that are not finite",
+            f"{value[tuple(place)].item()} at {place}",
+            "Leave such inputs out.",
         )
     return value
-
-
-def _first_bad(value: Tensor) -> str:
-    place = (~torch.isfinite(value)).nonzero()[0].tolist()
-    return f"{value[tuple(place)].item()} at {place}"
 
 
 def require_module(model: object) -> nn.Module:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import nn
 
 Tensor = torch.Tensor
+Mask = Tensor | Callable[[slice], Tensor] | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Call:
     key: Float[Tensor, "batch groups S m_h"]
     value: Float[Tensor, "batch groups S m_v"]
     scale: float
-    mask: Tensor | Callable[[slice], Tensor] | None = None
+    mask: Mask = None
     bias: Float[Tensor, "#batch heads T S"] | None = None
     causal: bool = False
     plain: tuple[Float[Tensor, "batch heads T m_h"], Float[Tensor, "batch groups S m_h"]] | None = (

@@ -10,7 +10,6 @@ the rotation of rotary embeddings, position biases, and the law of the tokens, w
 of these directions are used. `attnrate.profile` measures that.
 """
 
-import json
 import re
 import warnings
 from collections import Counter
@@ -22,6 +21,7 @@ import torch
 from jaxtyping import Float
 
 from attnrate.errors import AccuracyWarning, InputError, require_whole
+from attnrate.fitting.checkpoint import facts_of
 from attnrate.spectra.checkpoint import Checkpoint, gguf_file, local_folder, open_checkpoint
 from attnrate.spectra.measures import law_columns, rank_of, stable_rank
 from attnrate.theory.decay import fit_decay
@@ -241,11 +241,8 @@ def _head_count(checkpoint: Checkpoint, layer: str) -> int:
 
 def _own_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     """The settings of a model that `attnrate train` has kept; nothing for any other."""
-    from safetensors import safe_open
-
-    with safe_open(next(iter(checkpoint.place_of.values())), framework="pt") as file:
-        told = (file.metadata() or {}).get("attnrate", "{}")
-    found = json.loads(told).get("settings", {}).get("model", {})
+    facts = facts_of(next(iter(checkpoint.place_of.values()))) or {}
+    found = facts.get("settings", {}).get("model", {})
     return {"num_heads": found["heads"]} if "heads" in found else {}
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from attnrate.errors import InputError, require_whole
 from attnrate.models import Transformer, feed_forward
-from attnrate.targets import AttentionTarget
+from attnrate.targets import AttentionTarget, seeds
 from attnrate.theory.basis import (
     TokenFunction,
     as_gauge,
@@ -102,7 +102,7 @@ def fitted(
     points: Float[Tensor, "n d"], values: Float[Tensor, "n k"], m_ff: int, seed: int
 ) -> nn.Sequential:
     """A ReLU network of width m_ff fitted to samples: random hinges, least squares behind them."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeds.generator(seed)
     inner = torch.randn(m_ff, points.shape[1], generator=generator, dtype=torch.float64)
     inner = inner / inner.norm(dim=-1, keepdim=True)
     through = points[torch.randint(len(points), (m_ff,), generator=generator)]

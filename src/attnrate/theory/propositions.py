@@ -11,9 +11,8 @@ from jaxtyping import Float, Float64
 
 from attnrate.errors import InputError, require_callable, require_whole
 from attnrate.models.transformer import Transformer
-from attnrate.targets import AttentionTarget, PositionedInputs, linear_target
+from attnrate.targets import AttentionTarget, PositionedInputs, linear_target, seeds
 from attnrate.targets.alter import as_permutation
-from attnrate.targets.seeds import spread
 from attnrate.theory.check import Check, Verdict
 from attnrate.theory.domain import union
 from attnrate.theory.feedforward import hoelder_constant
@@ -57,8 +56,7 @@ def check_equivariance(
     """
     d, length = require_whole("d", d, 1), require_whole("length", length, 2)
     permutations = require_whole("permutations", permutations, 1)
-    number = require_whole("seed", seed, 0, 2**63 - 1)
-    generator = torch.Generator().manual_seed(spread(number))
+    generator = seeds.generator(require_whole("seed", seed, 0, 2**63 - 1))
     if model is None:
         tried: list[Model] = [
             _random_transformer(d, generator) for _ in range(require_whole("models", models, 1))

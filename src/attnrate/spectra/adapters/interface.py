@@ -14,10 +14,9 @@ from torch import nn
 
 from attnrate.errors import InputError
 from attnrate.spectra.adapters.hooks import hooked
-from attnrate.spectra.capture import Call, Edit, See, Site
+from attnrate.spectra.capture import Call, Edit, Mask, See, Site
 
 Tensor = torch.Tensor
-Mask = Tensor | Callable[[slice], Tensor] | None
 Plain = Callable[[Any], tuple[nn.Module, nn.Module]]
 """A site's module to the two of its parts that give queries and keys before the rotation."""
 
