@@ -125,9 +125,9 @@ def results(*values):
 def test_one_seed_has_the_interval_of_its_inputs_several_that_over_seeds():
     one = panels.number(results(0.9), "rows", "link")
     assert (one.low, one.high) == pytest.approx((0.9 - 0.0196, 0.9 + 0.0196))
-    two = panels.number(results(0.8, 0.9), "rows", "link")
-    assert (two.value, two.count) == (pytest.approx(0.85), 2)
-    assert two.high - two.value == pytest.approx(12.706 * 0.05, rel=1e-3)
+    two = panels.number(results(0.6, 0.61), "rows", "link")
+    assert (two.value, two.count) == (pytest.approx(0.605), 2)
+    assert two.high - two.value == pytest.approx(12.706 * 0.005, rel=1e-3)
 
 
 def test_what_is_missing_is_left_out():
@@ -164,7 +164,16 @@ def test_fits_that_differ_leave_it_open():
     assert panels.at_least([], 0.02).verdict == "open"
 
 
-def test_shares_are_printed_within_0_and_100_per_cent():
-    assert panels.percent(Interval(0.99, 0.95, 1.03, 5)) == "99.0 % [95.0, 100.0]"
+def test_intervals_end_where_shares_and_errors_do():
+    shares = panels.number(results(0.2, 1.0), "rows", "link")
+    assert (shares.low, shares.high) == (0.0, 1.0)
+    wide = [Result({"seed": i}, {"error": value}) for i, value in enumerate((0.0, 4.0))]
+    errors = panels.number(wide, "error")
+    assert errors.low == 0.0
+    assert errors.high > 4.0
+
+
+def test_shares_are_printed_in_per_cent():
+    assert panels.percent(Interval(0.99, 0.95, 1.0, 5)) == "99.0 % [95.0, 100.0]"
     assert panels.percent(Interval(0.5, math.nan, math.nan, 1)) == "50.0 %"
     assert panels.percent(panels.number([])) == "–"

@@ -23,6 +23,7 @@ def test_one_observation_has_no_interval_and_none_has_no_value() -> None:
     assert str(mean([5.0])) == "5"
     assert math.isnan(mean([]).value)
     assert math.isnan(geometric_mean([]).value)
+    assert math.isnan(mean([5.0]).within(0.0, 1.0).low)
 
 
 def test_the_interval_holds_the_true_mean_in_nineteen_of_twenty_samples() -> None:

@@ -15,20 +15,22 @@ MOST_MAE, LEAST_LINK = 0.02, 0.97
 #: F̂∘f̂ counts as F∘f when it is within this share of the spread of F∘f
 MOST_RELATIVE_RMS = 0.1
 _NORMAL_95 = 1.96
+_SHARES = ("link", "near_link", "near")
 
 
 def number(results: Sequence[Result], *path: str) -> Interval:
     """The mean over seeds of a value found along `path`, with its interval.
 
     Of one seed, the interval is that over its inputs where the standard error is kept beside the
-    value under the name with "_se"; otherwise there is none. Diverged fits are left out.
+    value under the name with "_se"; otherwise there is none. Diverged fits are left out. All these
+    values are errors or shares, so an interval ends where these do.
     """
     found = mean(values_of(results, *path))
     if found.count == 1:
         for error in values_of(results, *path[:-1], f"{path[-1]}_se"):
             half = _NORMAL_95 * error
-            return Interval(found.value, found.value - half, found.value + half, 1)
-    return found
+            found = Interval(found.value, found.value - half, found.value + half, 1)
+    return found.within(0.0, 1.0 if path and path[-1] in _SHARES else math.inf)
 
 
 def values_of(results: Sequence[Result], *path: str) -> list[float]:
@@ -156,8 +158,7 @@ def percent(found: Interval) -> str:
         return "–"
     if math.isnan(found.low):
         return f"{100 * found.value:.1f} %"
-    low, high = max(found.low, 0.0), min(found.high, 1.0)
-    return f"{100 * found.value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
 
 
 def _at(values: Mapping[str, Any], path: Sequence[str]) -> Any:

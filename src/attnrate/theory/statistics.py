@@ -30,6 +30,11 @@ class Interval:
         )
         return value, low, high
 
+    def within(self, least: float, most: float) -> "Interval":
+        """The interval cut to what the value can be at all."""
+        low, high = (min(max(each, least), most) for each in (self.low, self.high))
+        return Interval(self.value, low, high, self.count)
+
     def __str__(self) -> str:
         if math.isnan(self.low):
             return f"{self.value:.3g}"
