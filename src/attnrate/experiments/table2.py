@@ -39,7 +39,8 @@ QUICK: Ways = {
 }
 PAPER: Ways = {
     **RNN_PAPER,
-    ("Transformer", "strong"): Way({"lr": 0.01}, 65.0, 5),
+    # at 0.01 one permuted fit of five got stuck at an error of 0.003
+    ("Transformer", "strong"): Way({"lr": 0.005}, 65.0, 5),
     ("Transformer", "paper"): Way({"steps": 15_000, "batch": 32, "first_batch": 32}, 100.0, 5),
 }
 
