@@ -78,7 +78,7 @@ PAPER = Settings(
     coupling_seeds=(0, 1, 2, 3, 4),
     adam_cells=tuple((target, m_h) for target in TARGETS for m_h in (1, 2, 4, 8, 16)),
     adam_recipe={"name": "paper", "steps": 4000, "first_batch": 32, "batch": 32},
-    adam_seeds=(0, 1),
+    adam_seeds=(0, 1, 2, 3, 4),
     sequences=4096,
     long_cells=(
         # of rank 2 the error is gone after a thousand steps, of rank 6 it is not
