@@ -163,3 +163,21 @@ def test_the_terminal_shows_verdicts_and_failures_and_obeys_no_text(records: lis
     assert "lost failed: WorkerError" in shown
     assert "[red]" in shown
     assert "\x1b" not in shown
+
+
+def test_what_is_open_is_explained_and_quick_results_lead_to_the_other_preset(
+    records: list[Record],
+) -> None:
+    def told(of: list[Record]) -> tuple[str, str]:
+        out = io.StringIO()
+        print_verdicts(of, Console(file=out, width=200, force_terminal=False))
+        return out.getvalue(), render_page(of, "Title")
+
+    for shown in told([replace(one, preset="quick") for one in records]):
+        assert "Open: this run cannot tell" in shown
+        assert "attnrate reproduce --preset paper" in shown
+    for shown in told([replace(one, preset="paper") for one in records]):
+        assert "Open: this run cannot tell" in shown
+        assert "--preset paper" not in shown
+    for shown in told([]):
+        assert "Open:" not in shown

@@ -8,7 +8,7 @@ from attnrate.experiments.plots import Figure
 from attnrate.experiments.record import Record
 from attnrate.report.files import safe_name, safe_names
 from attnrate.report.skeleton import render
-from attnrate.report.words import VERDICTS, evidence
+from attnrate.report.words import VERDICTS, about_open, evidence
 
 INTRO = (
     "What the theory of Jiang & Li, “Approximation Rate of the Transformer Architecture for "
@@ -52,6 +52,7 @@ def render_page(records: Sequence[Record], title: str, intro: str = INTRO) -> st
         intro=intro,
         sections=sections,
         counts=[(verdict, found[verdict]) for verdict in VERDICTS],
+        about_open=about_open(records),
         failures=sum(record.failed is not None for record in records),
         facts=facts_of([{"preset": one.preset, **one.provenance} for one in records]),
     )

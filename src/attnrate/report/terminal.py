@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnrate.experiments.record import Record
-from attnrate.report.words import VERDICTS, clean, with_interval
+from attnrate.report.words import VERDICTS, about_open, clean, with_interval
 
 
 def verdict_table(records: Sequence[Record]) -> Table:
@@ -34,6 +34,8 @@ def print_verdicts(records: Sequence[Record], console: Console | None = None) ->
     console = console or Console()
     if any(record.claims for record in records):
         console.print(verdict_table(records))
+    if said := about_open(records):
+        console.print(Text(said))
     for record in records:
         if record.failed is not None:
             console.print(

@@ -3,10 +3,12 @@
 import math
 import textwrap
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.plots import Cell
+from attnrate.experiments.record import Record
 
 NOTHING = "–"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -29,6 +31,17 @@ VERDICTS = {
     "open": VerdictLook("?", "unknown", "yellow"),
     "not testable here": VerdictLook("–", "aside", "bright_black"),
 }
+
+
+def about_open(records: Sequence[Record]) -> str:
+    """What "open" means and what would decide it; nothing if no claim is open."""
+    among = [record for record in records if any(c.verdict == "open" for c in record.claims)]
+    if not among:
+        return ""
+    said = "Open: this run cannot tell, by the spread of its results or because it has too few."
+    if all(record.preset == "quick" for record in among):
+        said += " Most of these are decided by more seeds: attnrate reproduce --preset paper."
+    return said
 
 
 def clean(text: str) -> str:
