@@ -12,7 +12,7 @@ BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 .NOTPARALLEL:
 
 help:
-	@echo "make reproduce  the paper's figures and tables with verdicts: about 12 minutes on 2 cores"
+	@echo "make reproduce  the paper's figures and tables with verdicts: about 10 minutes on 2 cores"
 	@echo "make demo       a first example: a spectrum, a bound, a compiled Transformer; draws demo.png"
 	@echo "make test       the tests"
 	@echo "make check      format, lint and types"
