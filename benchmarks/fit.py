@@ -45,6 +45,7 @@ from attnrate.targets import (
     swap_ends,
     uniform_kernel,
 )
+from attnrate.targets.error import error_on
 
 SEEDS = range(5)
 JUDGED = 8192  # sequences, as `fit` has it
@@ -196,15 +197,12 @@ def seen() -> None:
             inputs = []
             while sum(map(len, inputs)) < JUDGED:
                 inputs.append(next(batches))
-            x = torch.cat(inputs)[:JUDGED]
-            with torch.no_grad():
-                off = (done.model(x) - target(x.double())).square().sum(-1).mean(-1)
-            ratio = float(off.mean()) / done.error
-            shares = (
-                float(off.std()) / JUDGED**0.5 / float(off.mean()),
-                done.standard_error / done.error,
+            x = torch.cat(inputs)[:JUDGED].double()
+            on_seen = error_on(done.model, target, x, dtype=torch.float32)
+            ratio = on_seen.value / done.error
+            doubt = ratio * math.hypot(
+                on_seen.standard_error / on_seen.value, done.standard_error / done.error
             )
-            doubt = ratio * math.hypot(*shares)
             RESULTS[f"seen {name}, seed {seed}"] = {"ratio": ratio, "standard error": doubt}
             print(f"seen, {name}, seed {seed}: {ratio:.3f} ± {doubt:.3f} of the error", flush=True)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from attnrate.data import cifar10_sources as sources
+from attnrate.data import registry
 from attnrate.data.cifar10 import CLASSES, check, cifar10
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
@@ -133,7 +134,7 @@ def test_a_split_that_is_not_there(files, shelf):
 
 
 def test_without_pillow_nothing_is_fetched(shelf, monkeypatch):
-    monkeypatch.setattr(sources, "find_spec", lambda name: None)
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
     with pytest.raises(FetchError, match=r"Pillow is needed.*attnrate\[data\]"):
         cifar10()
 
@@ -241,9 +242,9 @@ def test_a_hub_that_gives_other_bytes_is_asked_twice_and_left(files, hub, shelf,
 
 
 def test_without_a_reader_of_tables_the_package_is_asked(shelf, monkeypatch, capsys):
-    here = sources.find_spec
+    here = registry.find_spec
     monkeypatch.setattr(
-        sources, "find_spec", lambda name: None if name == "pyarrow" else here(name)
+        registry, "find_spec", lambda name: None if name == "pyarrow" else here(name)
     )
     with pytest.raises(FetchError, match=r"pyarrow is needed.*npm is needed"):
         cifar10()

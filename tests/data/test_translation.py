@@ -5,6 +5,7 @@ import hashlib
 
 import pytest
 
+from attnrate.data import registry
 from attnrate.data import translation as here
 from attnrate.data.catalogues import messages
 from attnrate.data.registry import FetchError
@@ -164,7 +165,7 @@ def test_a_package_belongs_to_one_split():
 
 
 def test_without_polib_nothing_is_fetched(market, monkeypatch):
-    monkeypatch.setattr(here, "find_spec", lambda name: None)
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
     with pytest.raises(FetchError, match=r"polib is needed.*attnrate\[data\]"):
         translation()
     assert not (market.folder / "asked").exists()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnrate.data import cifar10 as images_room
+from attnrate.data import registry
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
 from attnrate.experiments import real_translation, real_work
@@ -286,7 +287,7 @@ def test_bleu_is_that_of_sacrebleu():
 
 
 def test_without_sacrebleu_the_task_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(real_translation, "find_spec", lambda name: None)
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
     trial = Trial({"work": "table1_translation.text", "text": translation_settings()}, {}, {}, 0)
     assert "attnrate[data]" in run_task(trial)["missing"]
 

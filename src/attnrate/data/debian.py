@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from attnrate.data.registry import Package, cache_folder
+from attnrate.data.registry import Package, downloads_folder
 
 
 def available(names: tuple[str, ...]) -> dict[str, Package]:
@@ -16,7 +16,7 @@ def available(names: tuple[str, ...]) -> dict[str, Package]:
     """
     found = _listed(names)
     for name in names:
-        here = sorted((cache_folder() / "downloads").glob(f"{name}_*.deb"))
+        here = sorted(downloads_folder().glob(f"{name}_*.deb"))
         if here and (name not in found or here[-1].name != found[name].file):
             found[name] = _by_hand(name, here[-1])
     return found

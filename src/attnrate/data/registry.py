@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -140,9 +141,24 @@ def fetch(package: Package) -> Path:
     )
 
 
+def downloads_folder() -> Path:
+    """Where files of packages are kept, and where the user can put them."""
+    return cache_folder() / "downloads"
+
+
 def place_of(package: Package) -> Path:
     """Where the package's file is in the cache, or would be."""
-    return cache_folder() / "downloads" / package.file
+    return downloads_folder() / package.file
+
+
+def require_installed(name: str, purpose: str, subject: str, module: str | None = None) -> None:
+    """A FetchError for `subject` when a library of the extra "data" is not here."""
+    if find_spec(module or name) is None:
+        raise FetchError(
+            f"{name} is needed to {purpose} and is not here",
+            subject,
+            "Install it: pip install 'attnrate[data]'.",
+        )
 
 
 def by_hand(package: Package) -> str:
@@ -297,7 +313,7 @@ def _run(package: Package, work: Path) -> None:
     if client.returncode == 0:
         return
     text = said.read_text(errors="replace")
-    if re.search("No module named '?(pip|huggingface_hub)", text):
+    if re.search("No module named (pip|'pip'|'huggingface_hub')", text):
         raise _no_client(package)
     if os.strerror(errno.ENOSPC) in text or "ENOSPC" in text:
         raise _full(package.size)

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,9 @@ from attnrate.data.registry import (
     FetchError,
     Package,
     cache_folder,
+    downloads_folder,
     one_at_a_time,
+    require_installed,
     say,
     settle,
     work_folder,
@@ -97,7 +98,7 @@ def _made(place: Path, small: bool) -> Translation:
                 f"{name} needs {fewest} translation pairs, and too few packages could be had",
                 f"{len(splits[name])} pairs",
                 "Use Debian 12 with its package lists up to date (apt-get update), or put .deb "
-                f"files of it into {cache_folder() / 'downloads'}.",
+                f"files of it into {downloads_folder()}.",
             )
     with work_folder(_SIZE) as work:
         made = work / "pairs"
@@ -148,20 +149,14 @@ def split_by_package(
 
 def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, str]]:
     """The messages of these packages that can be had, and why the others cannot."""
-    if find_spec("polib") is None:
-        raise FetchError(
-            "polib is needed to read catalogues and is not here",
-            "translation pairs",
-            "Install it: pip install 'attnrate[data]'.",
-        )
+    require_installed("polib", "read catalogues", "translation pairs")
     found = available(names)
     if not found:
         raise FetchError(
             "apt is needed to fetch translation pairs and is not here, or has no package lists",
             f"{names[0]} and {len(names) - 1} more packages",
             "Use a Debian or Ubuntu system with its package lists up to date (apt-get update). Or "
-            f"get the .deb files on another machine and put them into "
-            f"{cache_folder() / 'downloads'}.",
+            f"get the .deb files on another machine and put them into {downloads_folder()}.",
         )
     left_out = {name: "this release has no such package" for name in names if name not in found}
     raw: dict[Package, Pairs] = {}

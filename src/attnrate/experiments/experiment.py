@@ -91,6 +91,11 @@ def errors(results: Sequence[Result]) -> list[float]:
     return [one.values["error"] for one in results if one.values.get("error") is not None]
 
 
+def errors_by_seed(results: Sequence[Result]) -> dict[int, float]:
+    """The same by seed, of results that differ in their seeds alone."""
+    return {int(one.label["seed"]): error for one in results for error in errors([one])}
+
+
 def paired(above: Sequence[Result], below: Sequence[Result], *keys: str) -> list[float]:
     """error / error of every two fits, one of each list, whose labels agree in these keys."""
     found: dict[tuple[object, ...], list[float]] = {}

@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.experiment import Conclusion, Result, select
+from attnrate.experiments.experiment import (
+    Conclusion,
+    Result,
+    errors_by_seed,
+    paired,
+    select,
+)
 from attnrate.experiments.plots import Cell, Curves, Figure, Series, Table
 from attnrate.experiments.tables import MATTERS, worse
 from attnrate.theory.statistics import Interval, geometric_mean, mean
@@ -48,12 +54,11 @@ def conclusion(
 
 def by_seed(results: Sequence[Result], variant: str, share: float, name: str) -> dict[int, float]:
     """The normalised errors by seed."""
-    chosen = select(results, part="fit", variant=variant, share=share, model=name)
-    return {
-        int(one.label["seed"]): float(one.values["error"])
-        for one in chosen
-        if one.values.get("error") is not None
-    }
+    return errors_by_seed(_fits(results, variant, share, name))
+
+
+def _fits(results: Sequence[Result], variant: str, share: float, name: str) -> list[Result]:
+    return select(results, part="fit", variant=variant, share=share, model=name)
 
 
 def floor_of(results: Sequence[Result], variant: str, share: float) -> tuple[float, float] | None:
@@ -68,8 +73,7 @@ def ratio(
     results: Sequence[Result], above: tuple[str, float, str], below: tuple[str, float, str]
 ) -> Interval:
     """The ratio of two errors, each (variant, λ, model): geometric mean, paired by seed."""
-    one, two = by_seed(results, *above), by_seed(results, *below)
-    return geometric_mean([one[seed] / two[seed] for seed in one if seed in two])
+    return geometric_mean(paired(_fits(results, *above), _fits(results, *below), "seed"))
 
 
 def crossing(results: Sequence[Result], variant: str, name: str) -> tuple[Interval, int]:

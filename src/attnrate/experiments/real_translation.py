@@ -7,11 +7,10 @@ documented test set (messages of programs, no news: it does not compare with WMT
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from attnrate.data.registry import FetchError
+from attnrate.data.registry import require_installed
 from attnrate.experiments.real_work import (
     MOVED,
     completed,
@@ -52,12 +51,7 @@ def sentences(packages: str, tokens: int, longest: int, tests: int) -> Sentences
 
     What is needed to score them is asked for at once, and not after an hour of training.
     """
-    if find_spec("sacrebleu") is None:
-        raise FetchError(
-            "sacrebleu is needed to score translations and is not here",
-            "BLEU",
-            "Install it: pip install 'attnrate[data]'.",
-        )
+    require_installed("sacrebleu", "score translations", "BLEU")
     from attnrate.data.bpe import vocabulary
     from attnrate.data.translation import translation
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnrate.experiments.claims import Verdict
-from attnrate.experiments.experiment import Result, Task, paired, select
+from attnrate.experiments.experiment import Result, Task, errors_by_seed, paired, select
 from attnrate.experiments.plots import Cell as Entry
 from attnrate.experiments.plots import Curves, Figure, Line, Series, Table
 from attnrate.fitting.build import build_target
@@ -98,11 +98,7 @@ def fit_tasks(
 
 def by_seed(results: Sequence[Result], model: str, target: str, recipe: str) -> dict[int, float]:
     """The errors of a cell by seed, without the fits that diverged."""
-    return {
-        int(one.label["seed"]): float(one.values["error"])
-        for one in select(results, model=model, target=target, recipe=recipe)
-        if one.values.get("error") is not None
-    }
+    return errors_by_seed(select(results, model=model, target=target, recipe=recipe))
 
 
 def error_of_cell(results: Sequence[Result], cell: Cell, recipe: str) -> Interval:

@@ -40,7 +40,7 @@ def about_open(records: Sequence[Record]) -> str:
         return ""
     said = "Open: this run cannot tell, by the spread of its results or because it has too few."
     if all(record.preset == "quick" for record in among):
-        said += " Most of these are decided by more seeds: attnrate reproduce --preset paper."
+        said += " More seeds decide many of these: attnrate reproduce --preset paper."
     return said
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 
 from attnrate.errors import require_choice, require_whole
 from attnrate.targets.form import Target
@@ -36,11 +37,21 @@ def error_of(
     """
     count = require_whole("n", n, 2)
     require_choice("norm", norm, ("mse", "l1"))
-    x = target.sample(count, seed)
+    return error_on(model, target, target.sample(count, seed), norm, dtype)
+
+
+def error_on(
+    model: Callable[[torch.Tensor], torch.Tensor],
+    target: Target,
+    x: Float[torch.Tensor, "n length d"],
+    norm: object = "mse",
+    dtype: torch.dtype = torch.float64,
+) -> ErrorEstimate:
+    """The same over these sequences."""
     values = []
     with torch.no_grad():
         for part in torch.split(x, _SEQUENCES_AT_ONCE):
             gap = (model(part.to(dtype)).double() - target(part)).norm(dim=-1)
             values.append(gap.square().mean(-1) if norm == "mse" else gap.sum(-1))
     each = torch.cat(values)
-    return ErrorEstimate(float(each.mean()), float(each.std() / count**0.5))
+    return ErrorEstimate(float(each.mean()), float(each.std() / len(each) ** 0.5))
