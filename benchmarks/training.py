@@ -7,7 +7,8 @@ other): our ViT and ViTForImageClassification of the same sizes (class token, Ad
 same slice of images with the same augmentation, scaled to an epoch of 50,000. The plain loop is
 what one would write: batches made in the loop, torch's defaults. Ours clips gradients besides. Then
 the `cpu` preset as it is (mean of the tokens, Muon), and the tokens per second of the `cpu`
-Seq2Seq. Data are made up: speed does not depend on what they show.
+Seq2Seq; and what training computes a second beside a matrix product of a layer's size, which is the
+limit, in float32 and in bfloat16. Data are made up: speed does not depend on what they show.
 
 Judged by the median over rounds of the ratio of times: with one thread those of the processor, so
 that neighbours on the machine matter less, else those of the clock. Exit code 1 if ours is slower.
@@ -35,6 +36,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnrate.fitting.epochs import EpochRecipe, train_epochs
 from attnrate.fitting.feed import Images, Pairs, flipped_and_cropped, normalised
@@ -108,6 +110,27 @@ def tokens_per_second(threads: int) -> tuple[float, float]:
     return done.speed, done.waiting
 
 
+def product_rate(dtype: torch.dtype) -> float:
+    """Operations a second of the preset's feed-forward layer on a batch; the best of ten."""
+    sizes = ViT("cpu").settings
+    x = torch.ones(BATCH * sizes.tokens, sizes.width, dtype=dtype)
+    weight = torch.ones(sizes.width, sizes.m_ff, dtype=dtype)
+    times = []
+    for _ in range(10):
+        begin = time.perf_counter()
+        x @ weight
+        times.append(time.perf_counter() - begin)
+    return 2 * x.numel() * sizes.m_ff / min(times)
+
+
+def operations() -> int:
+    """Of matrix products in a step of the preset, per image; those of attention come on top."""
+    model, images = ViT("cpu"), torch.ones(BATCH, 3, 32, 32)
+    with FlopCounterMode(display=False) as counter:
+        model(images).sum().backward()
+    return counter.get_total_flops() // BATCH
+
+
 PARTS: dict[str, Callable[..., object]] = {
     "ours": lambda *given: ours(*given, plain=True),
     "transformers": theirs,
@@ -159,6 +182,11 @@ def main() -> int:
     waiting = ours(images, labels, given.threads, plain=True)
     speed, text_waiting = tokens_per_second(given.threads)
     print(f"waiting for data: images {100 * waiting:.1f} %, sentences {100 * text_waiting:.1f} %")
+    torch.set_num_threads(given.threads)
+    limits = {kind: product_rate(getattr(torch, kind)) for kind in ("float32", "bfloat16")}
+    training = operations() * count / statistics.median(one["preset"][0] for one in rounds)
+    said = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in limits.items())
+    print(f"GFLOP/s: training {training / 1e9:.1f}; matrix products {said}")
     ratios = [
         statistics.median(one["transformers"][kind] / one["ours"][kind] for one in rounds)
         for kind in (0, 1)
@@ -175,6 +203,7 @@ def main() -> int:
         "times_as_fast": ratios[0],
         "times_as_fast_by_processor": ratios[1],
         "waiting": waiting,
+        "operations_per_second": {"training": training, **limits},
         "parameters": counts[0],
         "tokens_per_second": speed,
         "threads": given.threads,

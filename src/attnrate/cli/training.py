@@ -27,7 +27,7 @@ def train(
     altered: Annotated[
         bool, typer.Option("--altered", help="Table 1's order: the first ten tokens come last.")
     ] = False,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data; 20 or 4.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data; 15 or 4.")] = None,
     lr: Annotated[float | None, typer.Option(help="Step size; 0.005.")] = None,
     limit: Annotated[
         int | None, typer.Option(help="So many examples and tests at most, to try things.")

@@ -30,8 +30,8 @@ from attnrate.models.vit import ViT, vit_settings
 from attnrate.targets.alter import move_to_end
 
 Task = Literal["cifar10", "translation"]
-#: Passes over the data: by the speed of a few batches about an hour on two cores for either
-EPOCHS: dict[str, int] = {"cifar10": 20, "translation": 4}
+#: Passes over the data: up to an hour on two shared cores for either
+EPOCHS: dict[str, int] = {"cifar10": 15, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
 _LOCK = ".lock"
