@@ -29,6 +29,11 @@ from attnrate.data.clean import clean, key
             ("Copy & paste of whole lines:", "Kopieren & Einfügen ganzer Zeilen:"),
         ),
         (
+            'The <a href="page">first line<br>and</a> the next <img src="x"/>one',
+            'Die <a href="seite">erste Zeile<br/>und</a> die nächste<img src="x"/>',
+            ("The first line and the next one", "Die erste Zeile und die nächste"),
+        ),
+        (
             "The connection was closed; it is lost.",
             "Die Verbindung wurde geschlossen; sie ist verloren.",
             (
@@ -46,6 +51,8 @@ def test_marks_go_and_words_stay(english, german, plain):
     ("english", "german"),
     [
         ("could not open file %s", "konnte Datei %s nicht öffnen"),
+        ("write at most <number> lines to the disk", "höchstens <Anzahl> Zeilen schreiben"),
+        ("send it to <nick name> in the channel", "es an <Spitzname> im Kanal senden"),
         ("Delete {count} files from disk", "{count} Dateien von der Platte löschen"),
         ("The file %1 does not exist", "Die Datei %1 ist nicht vorhanden"),
         ("Cannot read the file $HOME here", "Kann die Datei $HOME hier nicht lesen"),

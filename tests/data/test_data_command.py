@@ -10,11 +10,14 @@ import sys
 import numpy as np
 import pytest
 
+from attnrate.data.translation import _RULES, SPLITS
+
 
 @pytest.fixture
 def attnrate(tmp_path):
-    """The command with a cache of its own, and a pip that finds nothing."""
+    """The command with a cache of its own, a pip that finds nothing, and no hub."""
     alone = {"ATTNRATE_CACHE": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    alone["HF_HUB_OFFLINE"] = "1"
     environment = {**os.environ, **alone, "PIP_FIND_LINKS": str(tmp_path), "NO_COLOR": "1"}
 
     def run(*words, **more):
@@ -54,28 +57,30 @@ def test_cifar10_is_told_by_class(attnrate, tmp_path):
     folder = tmp_path / "cifar10"
     folder.mkdir()
     for split, count in (("train", 50_000), ("test", 10_000)):
-        # a file with holes: no time is spent on its zeros
-        images = folder / f"{split}_images.npy"
-        np.lib.format.open_memmap(images, "w+", np.uint8, (count, 32, 32, 3))
+        images = np.full((count, 32, 32, 3), (125, 123, 113), np.uint8)
+        # the published means: 125.3, 123.0, 113.9
+        images[: 3 * count // 10, ..., 0] += 1
+        images[: 9 * count // 10, ..., 2] += 1
+        np.save(folder / f"{split}_images.npy", images)
         np.save(folder / f"{split}_labels.npy", np.arange(count) % 10)
     told = json.loads(attnrate("cifar10", "--json").stdout)
     assert told["images"] == {"train": 50_000, "test": 10_000}
     assert told["class_counts"]["test"]["ship"] == 1000
-    assert told["channel_means"] == [0, 0, 0]
+    assert told["channel_means"] == [125.3, 123.0, 113.9]
     shown = attnrate("cifar10").stdout
     assert "truck" in shown
     assert shown.endswith(f"{folder}\n")
 
 
 def test_translation_is_told_by_split_with_samples(attnrate, tmp_path):
-    folder = tmp_path / "translation" / "pairs-1"
+    folder = tmp_path / "translation" / f"pairs-{_RULES}"
     folder.mkdir(parents=True)
     text = "".join(f"This is line {k}\tDies ist Zeile {k}\n" for k in range(10)).encode()
     for split in ("train", "validation", "test"):
         (folder / f"{split}.tsv.gz").write_bytes(gzip.compress(text))
     package = {"name": "pidgin-data", "version": "1", "sha256": "0", "messages": 12, "pairs": 10}
     sha256 = dict.fromkeys(("train", "validation", "test"), hashlib.sha256(text).hexdigest())
-    manifest = {"rules": 1, "sha256": sha256, "packages": [package], "left_out": {}}
+    manifest = {"rules": _RULES, "sha256": sha256, "packages": [package], "left_out": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     told = json.loads(attnrate("translation", "--json").stdout)
     assert told["counts"] == dict.fromkeys(("train", "validation", "test"), 10)
@@ -86,6 +91,13 @@ def test_translation_is_told_by_split_with_samples(attnrate, tmp_path):
     assert "pidgin-data" in shown.stdout
     assert "Dies ist Zeile 8" in shown.stdout
     assert "differs from the documented one" in shown.stderr
+
+
+def test_names_of_packages_are_printed_without_any_data(attnrate, tmp_path):
+    names = attnrate("translation", "--names").stdout.split()
+    assert names == [name for split in SPLITS.values() for name in split]
+    assert json.loads(attnrate("translation", "--names", "--json").stdout)["packages"] == names
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("name", "said"), [("cifar10", "Node.js"), ("translation", "apt-get")])

@@ -17,6 +17,7 @@ from attnrate.data import registry
 from attnrate.data.registry import (
     FetchError,
     Package,
+    UnreachableError,
     cache_folder,
     discard,
     fetch,
@@ -170,6 +171,18 @@ def test_what_the_client_said_is_passed_on(cache, shelf):
         fetch(package("pip", "toy-data", "toy_data-1.0-py3-none-any.whl", b"data"))
     with pytest.raises(FetchError, match="No matching distribution found"):
         fetch(package("pip", "toy-data", "toy_data-1.0.tar.gz", b"data"))
+
+
+def test_of_npm_the_cause_is_told_and_not_the_log(cache, tmp_path, monkeypatch):
+    said = """
+for line in ("code ENOTFOUND", "errno ENOTFOUND", "", "A complete log of this run can be found"):
+    print("npm error " + line)
+sys.exit(1)
+"""
+    a_client(tmp_path / "bin", monkeypatch, "npm", said)
+    with pytest.raises(UnreachableError, match="It said: npm error code ENOTFOUND ") as caught:
+        fetch(package("npm", "toy-data", "toy-data-1.0.tgz", b"data"))
+    assert "complete log" not in str(caught.value)
 
 
 def test_a_python_without_pip_is_told_how_to_get_it(cache, tmp_path, monkeypatch):

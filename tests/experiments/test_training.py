@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnrate.data.registry import FetchError
 from attnrate.errors import InputError, StoreError
 from attnrate.experiments import real_translation, real_work, training
 from attnrate.experiments.real_translation import Sentences
@@ -128,6 +129,31 @@ def test_a_folder_of_another_run_is_not_touched(tmp_path):
         run(tmp_path / "mine")
 
 
+def test_a_folder_in_which_nothing_was_trained_takes_other_settings(tmp_path, monkeypatch):
+    def no_data(train, test):
+        raise FetchError("no network", "CIFAR-10")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(real_work, "photographs", no_data)
+        with pytest.raises(FetchError):
+            run(tmp_path / "run", epochs=5)
+    assert len(run(tmp_path / "run", epochs=1).epochs) == 1
+    assert json.loads((tmp_path / "run" / "attnrate.json").read_text())["asked"]["epochs"] == 1
+
+
+def test_of_two_processes_that_begin_at_once_none_gets_the_others_model(tmp_path, monkeypatch):
+    def overtaken(place, command, told):
+        write(place, command, told)
+        monkeypatch.setattr(training, "write_mark", write)
+        run(place, epochs=1, m_h=4)
+
+    write = training.write_mark
+    monkeypatch.setattr(training, "write_mark", overtaken)
+    with pytest.raises(InputError, match="another m_h: 4 there"):
+        run(tmp_path / "run", epochs=1)
+    assert trained(tmp_path / "run").model.settings.m_h == 4
+
+
 def test_a_folder_in_which_another_process_trains_is_left_to_it(tmp_path, monkeypatch):
     def meanwhile(*args, **kwargs):
         with pytest.raises(StoreError, match="another process"):
@@ -143,7 +169,7 @@ def test_a_folder_in_which_another_process_trains_is_left_to_it(tmp_path, monkey
 def test_results_that_cannot_be_read_are_said(tmp_path):
     done = run(tmp_path / "run", epochs=1)
     (done.folder / "model.safetensors").write_bytes(b"spoiled")
-    with pytest.raises(StoreError, match="no whole checkpoint"):
+    with pytest.raises(StoreError, match=r"no whole checkpoint.*train the model again"):
         trained(done.folder)
     (done.folder / "result.json").write_text("{}")
     with pytest.raises(StoreError, match="cannot be read"):

@@ -4,18 +4,14 @@ import numpy as np
 import pytest
 
 from attnrate.data.cifar10 import CLASSES, check, cifar10
-from attnrate.data.registry import FetchError
 
 pytestmark = pytest.mark.realdata
 
 
 @pytest.fixture(scope="module")
-def data():
+def data(real):
     pytest.importorskip("PIL")
-    try:
-        return cifar10()
-    except FetchError as problem:
-        pytest.skip(f"CIFAR-10: {problem}")
+    return real(cifar10)
 
 
 def test_the_numbers_are_the_published_ones(data):

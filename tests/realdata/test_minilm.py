@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnrate.data.registry import FetchError
 from attnrate.data.weights import weights
 from attnrate.spectra.load import load
 from attnrate.spectra.read import read_text
@@ -14,12 +13,9 @@ pytestmark = pytest.mark.realdata
 
 
 @pytest.fixture(scope="module")
-def folder():
+def folder(real):
     pytest.importorskip("transformers")
-    try:
-        return weights("minilm")
-    except FetchError as problem:
-        pytest.skip(f"minilm: {problem}")
+    return real(weights, "minilm")
 
 
 def test_sentences_of_one_meaning_are_close(folder, tmp_path):

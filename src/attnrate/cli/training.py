@@ -34,6 +34,9 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of weights and batches.")] = 0,
     threads: Annotated[int | None, typer.Option(help="Threads of torch; all cores.")] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, or auto: what is faster here.")
+    ] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     as_json: JsonOption = False,
 ) -> None:
@@ -55,6 +58,7 @@ def train(
             limit=limit,
             seed=seed,
             threads=threads,
+            precision=precision,
             device=device,
             progress=True,
         )

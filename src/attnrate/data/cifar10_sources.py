@@ -62,7 +62,7 @@ def fetched() -> tuple[Source, list[Path]]:
             if source is HUB:
                 say(f"CIFAR-10 is not taken from a hub: {problem.what}")
     first, last = failed
-    raise FetchError(f"{first.what}; {last.what}", last.file, f"{last.remedy} {first.remedy}")
+    raise type(last)(f"{first.what}; {last.what}", last.file, f"{last.remedy} {first.remedy}")
 
 
 def _is_missing(source: Source) -> bool:

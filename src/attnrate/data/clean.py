@@ -6,7 +6,9 @@ import unicodedata
 
 FEWEST_WORDS, MOST_WORDS = 4, 60
 
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)([^<>]*)>")
+# written without their ends
+_UNCLOSED = {"br", "dd", "dt", "hr", "html", "img", "li", "nl", "p", "qt", "td", "th", "tr"}
 # printf, Python, Qt and KDE, shell, gettext's macros; a lone % is what is left of others
 _PLACEHOLDER = re.compile(r"%|\{[^{}]*\}|\$\(?\{?\w|@\w+@|\\[a-z0-9]|<[^<>]*>|\[[^\[\] ]*\]")
 _ADDRESS = re.compile(r"\w+://|www\.|\S@\S+\.\w")
@@ -41,8 +43,9 @@ def clean(english: str, german: str) -> tuple[str, str] | None:
     """The pair as plain sentences, or None when it is no pair to learn from.
 
     Tags, accelerators (`_File`, `&File`, `~File`) and kinds of quotation marks are taken out of the
-    text; a mark at the end that only one side has is taken away. Left out are placeholders,
-    addresses, tables, text that was not translated, and sides whose lengths do not fit.
+    text; a mark at the end that only one side has is taken away. Left out are placeholders (also
+    <file>, which looks like a tag and has neither end nor attributes), addresses, tables, text that
+    was not translated, and sides whose lengths do not fit.
     """
     # most messages are labels: the cheap question first
     if len(english.split()) < FEWEST_WORDS:
@@ -64,8 +67,19 @@ def key(sentence: str) -> str:
     return " ".join(_WORD.findall(sentence.casefold()))
 
 
+def _without_tags(text: str) -> str:
+    closed = {name.lower() for end, name, _ in _TAG.findall(text) if end}
+
+    def bare(found: re.Match[str]) -> str:
+        end, name, rest = found.groups()
+        known = name.lower() in closed | _UNCLOSED
+        return " " if end or known or "=" in rest or rest.endswith("/") else found[0]
+
+    return _TAG.sub(bare, text)
+
+
 def _plain(text: str) -> str:
-    text = html.unescape(_TAG.sub(" ", text)).translate(_MARKS)
+    text = html.unescape(_without_tags(text)).translate(_MARKS)
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

@@ -81,6 +81,10 @@ class FetchError(AttnrateError):
         super().__init__(f"{what}: {file}." + (f" {remedy}" if remedy else ""))
 
 
+class UnreachableError(FetchError):
+    """No client, or no network, or no registry that has the package."""
+
+
 class ArchiveError(FetchError):
     """A file that has come, and has not in it what was wanted."""
 
@@ -317,13 +321,19 @@ def _run(package: Package, work: Path) -> None:
         raise _no_client(package)
     if os.strerror(errno.ENOSPC) in text or "ENOSPC" in text:
         raise _full(package.size)
-    last = [line.strip() for line in text.splitlines() if line.strip()]
-    reason = last[-1][:300] if last else f"exit code {client.returncode}"
-    raise FetchError(
+    reason = _reason(text) or f"exit code {client.returncode}"
+    raise UnreachableError(
         f"{package.client} could not fetch a package (no network, or no registry that has it)",
         f"{package.name} {package.version}",
         f"It said: {reason.rstrip('.')}. {by_hand(package)}",
     )
+
+
+def _reason(said: str) -> str:
+    """The line of a client's output that tells most: npm's first ones, of others the last."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    npm = [line for line in lines if re.match("npm (error|ERR!)", line)]
+    return " ".join(npm[:2] or lines[-1:])[:300]
 
 
 def _follow(client: "subprocess.Popen[bytes]", package: Package, work: Path) -> None:
@@ -354,7 +364,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _no_client(package: Package) -> FetchError:
-    return FetchError(
+    return UnreachableError(
         f"{package.client} is needed to fetch a package and is not here",
         f"{package.name} {package.version}",
         f"{_INSTALL[package.client]}. {by_hand(package)}",

@@ -5,13 +5,13 @@ import hashlib
 import json
 import shutil
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnrate.data.cached import opened_or_made
 from attnrate.data.catalogues import Pairs, messages
 from attnrate.data.clean import clean, key
 from attnrate.data.debian import available
@@ -19,6 +19,7 @@ from attnrate.data.registry import (
     ArchiveError,
     FetchError,
     Package,
+    UnreachableError,
     cache_folder,
     downloads_folder,
     one_at_a_time,
@@ -34,14 +35,15 @@ SOURCE = "messages of free programs and their German translations, from Debian's
 LICENCE = "the licence of each program, mostly GPL; see the packages"
 SPLITS = {"test": TEST, "validation": VALIDATION, "train": TRAIN}
 # of Debian 12; scores on another test set do not compare with the documented ones
-DOCUMENTED_TEST = "e7cb9d43e9cd3fa589899898ac6216fee4774ed04e7f1bd7f0230beeeced3bc3"
+DOCUMENTED_TEST = "54326f76c46441c0aa2a9bd21f7f1662b1a751870edd9c5ce29b83f866c5c042"
 FEWEST_PAIRS = {"test": 500, "validation": 500, "train": 40_000}
 FEWEST_OF_SMALL = {"test": 200, "validation": 100, "train": 2000}
 
 # what the data are made by: a change of the rules or packages gets another number
-_RULES = 1
+_RULES = 2
 _SIZE = 40_000_000
 _PATIENCE = 3
+_LACKING = "this release has no such package, and no file of it is among the downloads"
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,20 @@ def translation(packages: object = "all") -> Translation:
     require_choice("packages", packages, ("all", "small"))
     small = packages == "small"
     place = cache_folder() / "translation" / f"pairs-{'small-' if small else ''}{_RULES}"
-    with one_at_a_time("translation"):
-        if place.is_dir():
-            try:
-                return _opened(place)
-            except (OSError, EOFError, ValueError, KeyError, zlib.error):
-                shutil.rmtree(place, ignore_errors=True)
-                say("the translation pairs in the cache were corrupt and are made again")
-        return _made(place, small)
+    what = "a set of translation pairs"
+    found = opened_or_made(place, _opened, lambda: _made(place, small), what, lock="translation")
+    left_out = found.manifest["left_out"]
+    if any(reason == _LACKING and _put_there(name) for name, reason in left_out.items()):
+        with one_at_a_time("translation"):
+            shutil.rmtree(place)
+            say("packages that were left out are here now: the translation pairs are made again")
+            return _made(place, small)
+    return found
+
+
+def _put_there(name: str) -> bool:
+    """Whether the user has put the file of a package into the downloads."""
+    return any(downloads_folder().glob(f"{name}_*.deb"))
 
 
 def _made(place: Path, small: bool) -> Translation:
@@ -97,8 +105,7 @@ def _made(place: Path, small: bool) -> Translation:
             raise FetchError(
                 f"{name} needs {fewest} translation pairs, and too few packages could be had",
                 f"{len(splits[name])} pairs",
-                "Use Debian 12 with its package lists up to date (apt-get update), or put .deb "
-                f"files of it into {downloads_folder()}.",
+                _way_out(),
             )
     with work_folder(_SIZE) as work:
         made = work / "pairs"
@@ -152,13 +159,12 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
     require_installed("polib", "read catalogues", "translation pairs")
     found = available(names)
     if not found:
-        raise FetchError(
+        raise UnreachableError(
             "apt is needed to fetch translation pairs and is not here, or has no package lists",
             f"{names[0]} and {len(names) - 1} more packages",
-            "Use a Debian or Ubuntu system with its package lists up to date (apt-get update). Or "
-            f"get the .deb files on another machine and put them into {downloads_folder()}.",
+            _way_out(),
         )
-    left_out = {name: "this release has no such package" for name in names if name not in found}
+    left_out = {name: _LACKING for name in names if name not in found}
     raw: dict[Package, Pairs] = {}
     failed: list[FetchError] = []
     with _bar(len(found)) as step:
@@ -169,7 +175,7 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
             except ArchiveError as problem:
                 # held-out packages make the test set
                 if package.name not in SPLITS["train"]:
-                    raise
+                    raise ArchiveError(problem.what, problem.file, _way_out()) from None
                 left_out[package.name] = problem.what
             except FetchError as problem:
                 # the others may come, and are kept; but a network that is down need not be asked on
@@ -178,7 +184,7 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
                     break
     if failed:
         # fewer pairs would be kept for good, and scores would not compare
-        raise FetchError(
+        raise type(failed[0])(
             f"{'at least ' if len(failed) == _PATIENCE else ''}{len(failed)} of {len(found)} "
             f"packages could not be had ({failed[0].what})",
             failed[0].file,
@@ -187,6 +193,14 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
     for name, reason in left_out.items():
         say(f"{name} is left out ({reason})")
     return raw, left_out
+
+
+def _way_out() -> str:
+    return (
+        "Use Debian 12 with its package lists up to date (apt-get update). Or get the .deb files "
+        "there (apt-get download), whose names attnrate data translation --names prints, and put "
+        f"them into {downloads_folder()}."
+    )
 
 
 @contextmanager

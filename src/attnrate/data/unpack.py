@@ -110,7 +110,9 @@ def _unzstd(name: str, data: bytes) -> bytes:
         return data
     program = shutil.which("zstd")
     if program is None:
-        raise FetchError("zstd is needed to open a package", name, "Install it (apt-get install).")
+        raise FetchError(
+            "zstd is needed to open a package", name, "Install it (apt-get install zstd)."
+        )
     with tempfile.TemporaryFile() as packed:
         packed.write(data)
         packed.seek(0)

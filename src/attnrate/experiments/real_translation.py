@@ -77,7 +77,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
         "packages": "all",
         "vocabulary": 8000,
         "longest": 60,
-        "tests": 3071,
+        "tests": 3069,
         "batch": 2048,
         "smoothing": 0.1,
         "parts": 8,

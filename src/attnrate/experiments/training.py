@@ -16,7 +16,7 @@ from torch import nn
 
 from attnrate.errors import InputError, StoreError, require_choice, require_whole
 from attnrate.experiments import real_translation, real_work
-from attnrate.experiments.folder import look_at, write_mark
+from attnrate.experiments.folder import look_at, read_mark, write_mark
 from attnrate.experiments.real_work import MOVED, RECIPES, rounded
 from attnrate.files import alone, write_whole
 from attnrate.fitting import checkpoint
@@ -35,7 +35,7 @@ EPOCHS: dict[str, int] = {"cifar10": 15, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
 _LOCK = ".lock"
-_IMAGES, _TESTS = (50_000, 10_000), 3071
+_IMAGES, _TESTS = (50_000, 10_000), 3069
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
 
@@ -83,6 +83,7 @@ def train(
     limit: object = None,
     seed: object = 0,
     threads: object = None,
+    precision: object = "auto",
     device: object = "cpu",
     progress: bool | None = None,
 ) -> Trained:
@@ -90,29 +91,43 @@ def train(
 
     `m_h` is the head size, the preset's unless told; values keep their size. `altered`: Table 1's
     order, the first ten tokens moved to the end. `lr` is the step size of Muon. `limit` takes only
-    so many examples to train on and to test with, to try things. The folder is `task` unless told.
+    so many examples to train on and to test with, to try things. precision="auto" measures whether
+    bfloat16 is faster here, else it is "float32" or "bfloat16". The folder is `task` unless told.
     The same call again goes on after an interruption, and only reads the results when all is done.
     """
-    asked = _asked(task, preset, m_h, altered, epochs, lr, limit, seed, threads)
+    asked = _asked(task, preset, m_h, altered, epochs, lr, limit, seed, threads, precision)
     as_device(device)
     place, mark = look_at(asked.task if folder is None else folder, _COMMAND)
-    if mark is not None and mark.get("task") != asked.task:
-        raise InputError(
-            f"this folder holds a model for {mark.get('task')!r}", str(place), "Name another one."
-        )
-    settings = _plain(asked)
-    if mark is not None:
-        _require_same(mark.get("asked", {}), settings)
-        if (place / _RESULT).is_file():
-            return trained(place)
-    run = _on_images if asked.task == "cifar10" else _on_sentences
+    told = {"task": asked.task, "asked": _plain(asked)}
     if mark is None:
-        write_mark(place, _COMMAND, {"task": asked.task, "asked": settings})
+        write_mark(place, _COMMAND, told)
+    elif _finished(place, mark, told):
+        return trained(place)
     with alone(place / _LOCK, wait=False):
+        # another process may have written its own mark, or have finished
+        if _finished(place, read_mark(place, _COMMAND), told):
+            return trained(place)
+        write_mark(place, _COMMAND, told)
+        begun = provenance()
+        run = _on_images if asked.task == "cifar10" else _on_sentences
         done, scores = run(asked, place, {"device": device, "progress": progress})
-        kept = _kept(asked, done, scores, place)
+        kept = _kept(asked, done, scores, place, begun)
     (place / _LOCK).unlink(missing_ok=True)
     return kept
+
+
+def _finished(place: Path, mark: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+    """Whether what is asked for is there; an InputError where something else is, or begun."""
+    done = (place / _RESULT).is_file()
+    if done or (place / _STEPS).is_dir():
+        if mark.get("task") != told["task"]:
+            raise InputError(
+                f"this folder holds a model for {mark.get('task')!r}",
+                str(place),
+                "Name another one.",
+            )
+        _require_same(mark.get("asked", {}), told["asked"])
+    return done
 
 
 def trained(folder: object) -> Trained:
@@ -143,6 +158,7 @@ def _asked(
     limit: object,
     seed: object,
     threads: object,
+    precision: object,
 ) -> _Asked:
     require_choice("task", task, get_args(Task))
     known = cast(Task, task)
@@ -157,6 +173,7 @@ def _asked(
         epochs=require_whole("epochs", EPOCHS[known] if epochs is None else epochs, 1),
         seed=require_whole("seed", seed, 0),
         threads=None if threads is None else require_whole("threads", threads, 1),
+        precision=precision,  # type: ignore[arg-type]
         **{**RECIPES["attention"], **({} if lr is None else {"lr": lr})},
     )
     return _Asked(known, cast(str, preset), changes, bool(altered), most, recipe)
@@ -203,16 +220,18 @@ def _on_sentences(
         data = replace(data, train=data.train[::step][: asked.limit])
     sizes = replace(sizes, vocabulary=data.vocabulary.size)
     model = initial(lambda: Seq2Seq(sizes), asked.recipe.seed)
-    # without it the numbers of the tokens would mean nothing
-    shutil.copyfile(data.vocabulary.file, place / _WORDS)
     translator = cast(Seq2Seq, model)
     steps = place / _STEPS
     done = real_translation.trained_on(data, translator, _TOKENS, 1, asked.recipe, steps, **how)
+    # without it the numbers of the tokens would mean nothing
+    write_whole(place / _WORDS, data.vocabulary.file.read_bytes())
     scores = real_translation.judged(done, data, beams=1)
     return done, {"tests": len(data.test), "documented": data.documented, **scores}
 
 
-def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) -> Trained:
+def _kept(
+    asked: _Asked, done: Training, scores: dict[str, Any], place: Path, begun: Mapping[str, Any]
+) -> Trained:
     """Write the model and then the result, whose file says that all is there."""
     keep_model(place, checkpoint.read(cast(Path, done.checkpoint)))
     told = {name: value for name, value in scores.items() if name != "epochs"}
@@ -223,7 +242,7 @@ def _kept(asked: _Asked, done: Training, scores: dict[str, Any], place: Path) ->
         "threads": done.threads,
         "precision": done.precision,
         "epochs": [_without_nan(asdict(epoch)) for epoch in done.epochs],
-        **provenance(),
+        **begun,
     }
     text = json.dumps(result, indent=1, ensure_ascii=False)
     write_whole(place / _RESULT, (text + "\n").encode())

@@ -40,8 +40,9 @@ def snapshot(
             for name, value in state.items():
                 tensors[f"optimizer.{number}.{index}.{name}"] = torch.as_tensor(value)
     tensors["random.cpu"] = torch.get_rng_state()
-    if torch.cuda.is_available():
-        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(device)
     return Checkpoint(epochs, tensors, dict(facts))
 
 
@@ -57,8 +58,9 @@ def restore(
             state.setdefault(int(index), {})[name] = value
         optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
     torch.set_rng_state(checkpoint.tensors["random.cpu"])
-    if torch.cuda.is_available() and "random.cuda" in checkpoint.tensors:
-        torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"])
+    device = next(model.parameters()).device
+    if device.type == "cuda" and "random.cuda" in checkpoint.tensors:
+        torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"], device)
 
 
 def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
@@ -117,7 +119,9 @@ def saved(folder: Path) -> list[Path]:
     return [found[epochs] for epochs in sorted(found)]
 
 
-def read(path: Path) -> Checkpoint:
+def read(
+    path: Path, remedy: str = "Delete it; an older one in the same folder is taken then."
+) -> Checkpoint:
     """A checkpoint from its file."""
     from safetensors import SafetensorError, safe_open
 
@@ -130,7 +134,7 @@ def read(path: Path) -> Checkpoint:
         raise StoreError(
             f"this is no whole checkpoint of attnrate ({problem})",
             path,
-            "Delete it; an older one in the same folder is taken then.",
+            remedy,
         ) from problem
 
 

@@ -27,7 +27,7 @@ def holds_model(folder: Path) -> bool:
 def read_model(folder: Path) -> nn.Module:
     """The model of a folder, in evaluation mode."""
     path = folder / MODEL
-    whole = checkpoint.read(path)
+    whole = checkpoint.read(path, "Copy it anew, or train the model again in another folder.")
     try:
         told: dict[str, Any] = dict(whole.facts["settings"]["model"])
         # JSON has lists where settings have tuples

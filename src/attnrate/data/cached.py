@@ -1,0 +1,54 @@
+"""What the cache holds, opened; or made, when it is not there or broken."""
+
+import gzip
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from attnrate.data.registry import FetchError, one_at_a_time, say
+
+T = TypeVar("T")
+# what a file that is broken or missing raises, unlike a disk or a memory that fails
+_BROKEN = (FileNotFoundError, EOFError, ValueError, KeyError, zlib.error, gzip.BadGzipFile)
+
+
+def opened_or_made(
+    place: Path,
+    open_it: Callable[[Path], T],
+    make: Callable[[], T],
+    what: str,
+    lock: str | None = None,
+) -> T:
+    """What `open_it` makes of `place`; when that is missing or broken, what `make` returns.
+
+    What is broken is deleted, and said. With `lock`, only one process makes it, and the others find
+    it made; one that only reads needs no lock, and no leave to write.
+    """
+    found = _opened(place, open_it, what, delete=lock is None)
+    if found is not None:
+        return found
+    if lock is None:
+        return make()
+    with one_at_a_time(lock):
+        found = _opened(place, open_it, what, delete=True)
+        return make() if found is None else found
+
+
+def _opened(place: Path, open_it: Callable[[Path], T], what: str, delete: bool) -> T | None:
+    if not place.exists():
+        return None
+    try:
+        return open_it(place)
+    except _BROKEN:
+        if delete:
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+            say(f"{what} in the cache was corrupt and has been deleted")
+        return None
+    except OSError as problem:
+        raise FetchError(
+            f"{what} in the cache cannot be read ({problem.strerror or problem})",
+            place,
+            "Nothing was deleted; see that there is memory, and that the disk works.",
+        ) from problem
