@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from attnrate.data.translation import _RULES, SPLITS
+from attnrate.data.translation import RULES, SPLITS
 
 
 @pytest.fixture
@@ -73,14 +73,14 @@ def test_cifar10_is_told_by_class(attnrate, tmp_path):
 
 
 def test_translation_is_told_by_split_with_samples(attnrate, tmp_path):
-    folder = tmp_path / "translation" / f"pairs-{_RULES}"
+    folder = tmp_path / "translation" / f"pairs-{RULES}"
     folder.mkdir(parents=True)
     text = "".join(f"This is line {k}\tDies ist Zeile {k}\n" for k in range(10)).encode()
     for split in ("train", "validation", "test"):
         (folder / f"{split}.tsv.gz").write_bytes(gzip.compress(text))
     package = {"name": "pidgin-data", "version": "1", "sha256": "0", "messages": 12, "pairs": 10}
     sha256 = dict.fromkeys(("train", "validation", "test"), hashlib.sha256(text).hexdigest())
-    manifest = {"rules": _RULES, "sha256": sha256, "packages": [package], "left_out": {}}
+    manifest = {"rules": RULES, "sha256": sha256, "packages": [package], "left_out": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     told = json.loads(attnrate("translation", "--json").stdout)
     assert told["counts"] == dict.fromkeys(("train", "validation", "test"), 10)

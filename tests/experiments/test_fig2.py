@@ -25,7 +25,8 @@ def made(seed, variation=0.2, rank=10.0, ranks=8.0, error=0.4):
         "rank99_gauged": table,
         "untrained_rank99": table,
     }
-    return Result({"m_h": 64, "seed": seed}, {"test_error": error, "spectra": spectra})
+    values = {"test_error": error, "spectra": spectra, "epochs": [{}] * 3}
+    return Result({"m_h": 64, "seed": seed}, values)
 
 
 def verdicts(*results):
@@ -34,6 +35,7 @@ def verdicts(*results):
     plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
     assert record_to_plain(record_from_plain(plain)) == plain
     assert all("nan" not in claim.evidence for claim in said.claims)
+    assert all("After 3 epochs" in claim.evidence for claim in said.claims if results)
     return [claim.verdict for claim in said.claims]
 
 

@@ -7,7 +7,13 @@ import pytest
 
 from attnrate.experiments import load
 from attnrate.experiments.experiment import Result
-from attnrate.experiments.fig3_read import correlation, distances, predictions, seeds_apart
+from attnrate.experiments.fig3_read import (
+    correlation,
+    distances,
+    predictions,
+    seeds_apart,
+    untrained_distances,
+)
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.models.vit import vit_settings
 
@@ -44,6 +50,7 @@ def made(m_h, seed=0, loss=None, sigma=None, noise=0.0):
             "rank99": ranks,
             "rank99_gauged": ranks,
             "untrained_rank99": ranks,
+            "untrained_last": [1.0] * m_h,
         },
     }
     return Result({"m_h": m_h, "seed": seed}, values)
@@ -137,6 +144,32 @@ def test_the_tail_beyond_a_head_size_is_a_share_of_the_largest_models_spectrum()
     assert rows == [(1, pytest.approx(16 / 25), pytest.approx(0.5))]
 
 
+def test_seeds_are_no_points_of_their_own_for_a_prediction():
+    seeds = [(0, 1.5, [3.0, 4.0]), (1, 1.7, [4.0, 3.0])]
+    rows = predictions(
+        [made(1, seed, loss=loss) for seed, loss, _ in seeds]
+        + [made(2, seed, loss=1.0, sigma=sigma) for seed, _, sigma in seeds]
+    )
+    assert rows == [(1, pytest.approx((16 + 9) / 50), pytest.approx(0.6))]
+
+
+def test_before_training_spectra_have_distances_too():
+    # ones, as many as the head size: sqrt(2) are added from 2 to 4, and the largest is 2 long
+    found = untrained_distances([made(m, s) for s in (0, 1) for m in (1, 2, 4)])
+    assert found == {2: pytest.approx([0.5] * 2), 4: pytest.approx([2**0.5 / 2] * 2)}
+    assert untrained_distances([made(4)]) == {}
+
+
+def test_an_open_verdict_says_whether_models_or_precision_are_lacking():
+    def evidence(results):
+        return {c.name: c.evidence for c in concluded(results).claims if c.verdict == "open"}
+
+    assert all("too few" in said for said in evidence(sweep()[:3]).values())
+    noisy = evidence(sweep(noise=0.3))
+    assert {"fig3-exponent", "fig3-tail-predicts"} <= noisy.keys()
+    assert all("too wide" in said for said in noisy.values())
+
+
 def test_correlation_has_fishers_interval():
     x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     assert correlation(x, [3 * v + 1 for v in x]).value == pytest.approx(1.0)
@@ -169,7 +202,7 @@ def test_no_data_are_told_and_nothing_fails():
 
 
 def test_the_tasks_are_the_grid_and_models_can_be_built():
-    for preset, sizes, seeds in (("quick", (1, 4, 16), 1), ("paper", SIZES, 2)):
+    for preset, sizes, seeds in (("quick", (1, 4, 16), 1), ("paper", SIZES, 3)):
         tasks = load("fig3").tasks(preset)
         assert len({task.trial.key for task in tasks}) == len(tasks)
         grid = {(task.label["m_h"], task.label["seed"]) for task in tasks}

@@ -1,6 +1,7 @@
 """Training on made-up images and sentences as a task: values, resuming, what no data come to."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from attnrate.experiments.real_work import (
 from attnrate.experiments.work import run_task
 from attnrate.fitting.feed import Images, Parts
 from attnrate.fitting.trial import Trial
+from attnrate.models.seq2seq import Seq2Seq
 
 TINY = {"patch": 8, "width": 8, "layers": 2, "heads": 2, "m_h": 3, "m_v": 4, "m_ff": 8}
 
@@ -253,7 +255,8 @@ def copies() -> Sentences:
     random = np.random.default_rng(0)
     rows = [random.integers(3, 12, n).tolist() for n in random.integers(4, 16, 60)]
     texts = tuple((Words().decode(row), Words().decode(row)) for row in rows[:12])
-    return Sentences(tuple((row, row) for row in rows), tuple(rows[:12]), texts, Words(), False)
+    pairs = tuple((row, row) for row in rows)
+    return Sentences(pairs, pairs[:12], texts, Words(), False)
 
 
 @pytest.mark.parametrize("kind", ["attention", "gru"])
@@ -261,12 +264,31 @@ def test_a_translator_is_trained_scored_and_fine_tuned(copies, tmp_path, kind):
     model = {"width": 16, "layers": 1, "heads": 2, "m_h": 8, "m_ff": 16}
     settings = translation_settings(kind, model=model, batch=256, parts=2, epochs=2, tuned=1)
     found = plain(real_translation.train_on(copies, settings, 0, tmp_path))
-    longer = sum(len(row) + 1 > 10 for row in copies.test)
+    longer = sum(len(row) + 1 > 10 for row, _ in copies.test)
     assert found["moved"]["count"] == longer
+    assert found["test_loss"] < 2 * math.log(12)
+    assert found["moved"]["test_loss"] != found["test_loss"]
+    assert {"tuned", "untuned", "continued"} <= found.keys()
+    assert found["tuned"]["test_loss"] > 0
     assert found["signature"].startswith("nrefs:1")
     assert [row[0] for row in found["samples"]] == [row[0] for row in found["tuned"]["samples"]]
     assert found["pairs"] == 60
     assert "bleu" in found["untuned"]
+
+
+def test_the_loss_of_a_translator_is_that_of_one_sentence_at_a_time(copies):
+    model = Seq2Seq(width=16, layers=1, heads=2, m_h=8, m_ff=16, vocabulary=12).eval()
+    special, total, count = model.specials, 0.0, 0
+    for english, german in copies.test:
+        source = torch.tensor([[*english, special.end]])
+        target = torch.tensor([[special.begin, *german, special.end]])
+        with torch.no_grad():
+            logits = model.read_out(model.states(source, target[:, :-1]))[0].double()
+        total -= logits.log_softmax(-1).gather(1, target[0, 1:, None]).sum().item()
+        count += len(german) + 1
+    found = real_translation.scored(model, copies, beams=1)
+    assert found["test_loss"] == pytest.approx(total / count, rel=1e-5)
+    assert model.training is False
 
 
 def test_the_altered_order_moves_the_tokens_of_sentences(copies, tmp_path, seen):

@@ -205,6 +205,19 @@ def test_concluding_again_runs_nothing_and_uses_what_is_there(
     assert keys(folder) == first
 
 
+def test_an_experiment_of_which_anything_is_finished_is_on_the_page(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    # table2 shares its work with fig1 and was never concluded, table3 is not begun
+    later = Task(Trial(TINY.target, TINY.model, TINY.recipe, 1), {"part": "fit"})
+    experiments["fig1"] = made_up("fig1", FIT)
+    folder = run_experiments("fig1", "quick", tmp_path / "out", workers=1)
+    experiments["table2"] = made_up("table2", FIT, later)
+    experiments["table3"] = made_up("table3", later)
+    conclude_folder(folder)
+    assert [(one.name, one.finished) for one in records_in(folder)] == [("fig1", 1), ("table2", 1)]
+
+
 def test_a_folder_that_is_not_ours_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work", encoding="utf-8")
     with pytest.raises(InputError, match="not made by attnrate") as caught:

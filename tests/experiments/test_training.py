@@ -216,7 +216,8 @@ def test_a_translator_is_trained_and_kept_with_its_vocabulary(tmp_path, monkeypa
     words = Words(tmp_path / "words")
     words.file.write_text("{}")
     texts = tuple((words.decode(row), words.decode(row)) for row in rows[:9])
-    data = Sentences(tuple((row, row) for row in rows), tuple(rows[:9]), texts, words, False)
+    pairs = tuple((row, row) for row in rows)
+    data = Sentences(pairs, pairs[:9], texts, words, False)
     asked = []
     monkeypatch.setattr(real_translation, "sentences", lambda *given: asked.append(given) or data)
     done = train("translation", tmp_path / "run", limit=150, epochs=1, threads=1)

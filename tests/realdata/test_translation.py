@@ -47,7 +47,7 @@ def test_sentences_are_coded_cut_and_spread_over_the_test_set(data):
     assert len(found.test) == len(found.test_texts) == 100
     assert found.test_texts[0] == data.test[0]
     assert found.test_texts[50] == data.test[50 * len(data.test) // 100]
-    assert found.vocabulary.decode(found.test[0]) == data.test[0][0]
+    assert found.vocabulary.decode(found.test[0][0]) == data.test[0][0]
 
 
 def test_nothing_of_the_test_set_was_seen_before(data):

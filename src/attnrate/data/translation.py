@@ -40,7 +40,7 @@ FEWEST_PAIRS = {"test": 500, "validation": 500, "train": 40_000}
 FEWEST_OF_SMALL = {"test": 200, "validation": 100, "train": 2000}
 
 # what the data are made by: a change of the rules or packages gets another number
-_RULES = 2
+RULES = 2
 _SIZE = 40_000_000
 _PATIENCE = 3
 _LACKING = "this release has no such package, and no file of it is among the downloads"
@@ -79,7 +79,7 @@ def translation(packages: object = "all") -> Translation:
     """
     require_choice("packages", packages, ("all", "small"))
     small = packages == "small"
-    place = cache_folder() / "translation" / f"pairs-{'small-' if small else ''}{_RULES}"
+    place = cache_folder() / "translation" / f"pairs-{'small-' if small else ''}{RULES}"
     what = "a set of translation pairs"
     found = opened_or_made(place, _opened, lambda: _made(place, small), what, lock="translation")
     left_out = found.manifest["left_out"]
@@ -119,7 +119,7 @@ def _made(place: Path, small: bool) -> Translation:
             {"name": p.name, "version": p.version, "sha256": p.sha256, **counts[p.name]}
             for p in raw
         ]
-        manifest = {"rules": _RULES, "sha256": sha256, "packages": packages, "left_out": left_out}
+        manifest = {"rules": RULES, "sha256": sha256, "packages": packages, "left_out": left_out}
         (made / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
         settle(made, place)
     return _opened(place)

@@ -83,6 +83,9 @@ def _claims(done: Sequence[Result]) -> tuple[Claim, ...]:
     heads = mean([low_rank_share(one) for one in done])
     gauged = mean([low_rank_share(one, "rank99_gauged") for one in done])
     before = mean([low_rank_share(one, "untrained_rank99") for one in done])
+    epochs = {len(one.values["epochs"]) for one in done}
+    errors = mean([one.values["test_error"] for one in done])
+    after = f"After {min(epochs, default=0)} epochs, with a test error of {errors}."
     doubt = _UNTRAINED if not _learned(done) else _TOO_FEW if math.isnan(spread.low) else ""
     rows: tuple[tuple[str, str, Interval, float, bool, str], ...] = (
         (
@@ -121,7 +124,7 @@ def _claims(done: Sequence[Result]) -> tuple[Claim, ...]:
             statement,
             "fig2",
             _verdict(found, done, limit, below),
-            " ".join(filter(None, (evidence, doubt))) if done else "no model is finished.",
+            " ".join(filter(None, (evidence, after, doubt))) if done else "no model is finished.",
             *found.limits,
         )
         for name, statement, found, limit, below, evidence in rows

@@ -27,6 +27,7 @@ from attnrate.experiments.fig3_read import (
     head_sizes,
     predictions,
     seeds_apart,
+    untrained_distances,
 )
 from attnrate.experiments.power_law import PowerLaw, fit_power_law
 from attnrate.experiments.real_claims import decided, missing, untestable
@@ -35,11 +36,12 @@ from attnrate.theory.statistics import Interval, mean, slope
 #: An interval of the exponent so many times as wide as its lower end decides nothing in favour
 _WIDEST = 8.0
 #: Fewer values than these cannot decide
-_LEAST_DISTANCES, _LEAST_ERRORS = 6, 8
+_LEAST_DISTANCES, _LEAST_ERRORS, _LEAST_SIZES = 6, 8, 6
 #: A correlation below this would explain less than half of the variance
 _CORRELATED = 0.7
 _SMALL = "The models are small and trained for a few epochs; the paper's is a ViT-B/16."
 _TOO_FEW = "This run has too few models to decide."
+_TOO_WIDE = "The interval is too wide to decide."
 
 
 def conclusion(results: Sequence[Result]) -> Conclusion:
@@ -78,6 +80,10 @@ def _decided(
     return "holds" if found.low > low else "does not hold" if found.high < high else "open"
 
 
+def _closing(verdict: Verdict, enough: bool) -> str:
+    return _SMALL if verdict != "open" else _TOO_WIDE if enough else _TOO_FEW
+
+
 def _slope(x: Sequence[float], y: Sequence[float]) -> Interval:
     """As `slope`; of values at one place there is none."""
     return slope(x, y) if len(set(x)) > 1 else Interval(math.nan, math.nan, math.nan, 0)
@@ -104,6 +110,11 @@ def _converge_claim(done: Sequence[Result]) -> Claim:
         between = seeds_apart(done)
         if between:
             evidence += f"Two seeds of the largest model are {mean(between)} apart. "
+        before = _distance_slope(
+            [(float(m_h), d) for m_h, row in untrained_distances(done).items() for d in row]
+        )
+        if before.count:
+            evidence += f"Before training the slope was {before}. "
     evidence = evidence if points else "no two models are finished. "
     return Claim(
         "fig3-spectra-converge",
@@ -111,7 +122,7 @@ def _converge_claim(done: Sequence[Result]) -> Claim:
         "As m_h grows, the singular values of ρ̂ converge.",
         "fig3",
         verdict,
-        evidence + (_SMALL if verdict != "open" else _TOO_FEW if points else ""),
+        evidence + (_closing(verdict, len(points) >= _LEAST_DISTANCES) if points else ""),
         *(found.limits if points else (None, None, None)),
     )
 
@@ -137,7 +148,7 @@ def _falls_claim(done: Sequence[Result]) -> Claim:
         "fig3",
         verdict,
         (said if found.count else "too few models are finished. ")
-        + (_SMALL if verdict != "open" else _TOO_FEW),
+        + _closing(verdict, len(x) >= _LEAST_ERRORS),
         *found.limits,
     )
 
@@ -160,9 +171,7 @@ def _exponent_claim(law: PowerLaw | None) -> Claim:
                 verdict = "holds"
         elif law.b.count >= _LEAST_ERRORS and law.a < 0 and law.p_flat <= 0.05:
             verdict = "does not hold"
-        evidence += _SMALL if verdict != "open" else _TOO_FEW
-        if verdict == "open" and law.b.count >= _LEAST_ERRORS:
-            evidence = evidence.replace(_TOO_FEW, "The interval is too wide to decide.")
+        evidence += _closing(verdict, law.b.count >= _LEAST_ERRORS)
     return Claim(
         "fig3-exponent",
         "Sec. 5.2, Fig. 3(b)",
@@ -177,12 +186,13 @@ def _exponent_claim(law: PowerLaw | None) -> Claim:
 def _tail_claim(done: Sequence[Result]) -> Claim:
     rows = predictions(done)
     found = correlation([energy for _, energy, _ in rows], [excess for *_, excess in rows])
-    verdict = _decided(found, len(rows) >= _LEAST_ERRORS, _CORRELATED, _CORRELATED, falling=False)
+    enough = len(rows) >= _LEAST_SIZES
+    verdict = _decided(found, enough, _CORRELATED, _CORRELATED, falling=False)
     said = ""
     if not math.isnan(found.value):
         said = (
             f"correlation of the energy that the largest model's spectra have beyond m_h with the "
-            f"excess loss of the model of that m_h: {found} over {len(rows)} models. "
+            f"excess loss of the models of that m_h: {found} over {len(rows)} head sizes. "
         )
     return Claim(
         "fig3-tail-predicts",
@@ -190,7 +200,7 @@ def _tail_claim(done: Sequence[Result]) -> Claim:
         "The decay of the singular values tells the error that a smaller head size leaves.",
         "fig3",
         verdict,
-        said + (_SMALL if verdict != "open" else _TOO_FEW),
+        said + _closing(verdict, enough),
         *found.limits,
     )
 

@@ -14,6 +14,7 @@ from attnrate.experiments.fig3_read import (
     head_sizes,
     mean_spectrum,
     seeds_apart,
+    untrained_distances,
 )
 from attnrate.experiments.plots import Curves, Figure, Series, Table
 from attnrate.experiments.power_law import PowerLaw
@@ -43,7 +44,9 @@ def spectra_figure(done: Sequence[Result]) -> Figure:
         line = Series("to the next smaller m_h", m_h_of, means, tuple(low), tuple(high))
         between = seeds_apart(done)
         seeds = Series("between seeds", m_h_of, (mean(between).value,) * len(m_h_of), None, None)
-        shown = (line, *([Series(**{**vars(seeds), "style": "theory"})] if between else []))
+        early = untrained_distances(done)
+        start = Series("before training", m_h_of, tuple(mean(early[int(m)]).value for m in m_h_of))
+        shown = (line, start, *([Series(**{**vars(seeds), "style": "theory"})] if between else []))
         panels.append(Curves("distances", "m_h", "share of |σ|", shown, "log", "log"))
     return Figure(
         "fig3a",

@@ -50,6 +50,18 @@ def distances(results: Sequence[Result]) -> dict[int, dict[int, list[float]]]:
     return found
 
 
+def untrained_distances(results: Sequence[Result]) -> dict[int, list[float]]:
+    """The same before training, one value a seed: what there was from the beginning."""
+    found: dict[int, list[float]] = {}
+    for seed in sorted({one.label["seed"] for one in results}):
+        ours = sorted(select(results, seed=seed), key=lambda one: one.label["m_h"])
+        sigma = [np.array(one.values["spectra"]["untrained_last"]) for one in ours]
+        whole = max(float(np.linalg.norm(sigma[-1])), 1e-300)
+        for one, (left, right) in zip(ours[1:], itertools.pairwise(sigma), strict=True):
+            found.setdefault(one.label["m_h"], []).append(_apart(left, right) / whole)
+    return found
+
+
 def _groups(one: Result) -> list[list[float]]:
     groups: list[list[float]] = one.values["spectra"]["last"]["groups"]
     return groups
@@ -75,12 +87,13 @@ def seeds_apart(results: Sequence[Result]) -> list[float]:
 
 
 def predictions(done: Sequence[Result]) -> list[tuple[int, float, float]]:
-    """For every smaller model: m_h, the largest model's energy beyond m_h, the excess of the loss.
+    """For every smaller m_h, the largest model's energy beyond m_h and the excess of the loss.
 
-    Both are of the same seed; the energy is a share, the mean over all heads, with the rows' means,
-    which softmax does not see, taken out.
+    Both are of the same seed, and means over seeds, which are no more than one point a head size;
+    the energy is a share, the mean over all heads, with the rows' means, which softmax does not
+    see, taken out.
     """
-    rows = []
+    by_size: dict[int, list[tuple[float, float]]] = {}
     for seed in sorted({one.label["seed"] for one in done}):
         ours = sorted(select(done, seed=seed), key=lambda one: one.label["m_h"])
         largest = ours[-1]
@@ -89,8 +102,8 @@ def predictions(done: Sequence[Result]) -> list[tuple[int, float, float]]:
         for one in ours[:-1]:
             m_h = one.label["m_h"]
             excess = one.values["train_loss"] - largest.values["train_loss"]
-            rows.append((m_h, float(shares[..., m_h].mean()), float(excess)))
-    return rows
+            by_size.setdefault(m_h, []).append((float(shares[..., m_h].mean()), float(excess)))
+    return [(m_h, *np.mean(by_size[m_h], 0).tolist()) for m_h in sorted(by_size)]
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Interval:

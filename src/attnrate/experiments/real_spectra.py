@@ -51,6 +51,15 @@ def spectra_plain(found: Profile) -> dict[str, Any]:
     }
 
 
+def untrained_plain(found: Profile) -> dict[str, Any]:
+    """What is kept of a model before its training, to compare: ranks, and one mean spectrum."""
+    last = found.layers[-1].number
+    return {
+        "untrained_rank99": ranks_of(found),
+        "untrained_last": found.sigma(last, 0).mean(0).tolist(),
+    }
+
+
 def _head_plain(found: Profile, layer: int) -> dict[str, Any]:
     sigma = found.sigma(layer, 0).astype(float)
     ranks = rank_of(sigma, 0.99)

@@ -5,12 +5,14 @@ documented test set (messages of programs, no news: it does not compare with WMT
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from attnrate.data.registry import require_installed
+from attnrate.data.translation import RULES
 from attnrate.experiments.real_work import (
     MOVED,
     completed,
@@ -20,7 +22,7 @@ from attnrate.experiments.real_work import (
     recipe_of,
     with_data,
 )
-from attnrate.fitting.epochs import EpochRecipe, Training, train_epochs
+from attnrate.fitting.epochs import EpochRecipe, Training, evaluate, train_epochs
 from attnrate.fitting.feed import Feed, Pairs, Parts, padded
 from attnrate.fitting.fit import initial
 from attnrate.fitting.trial import Trial
@@ -31,16 +33,17 @@ from attnrate.models.seq2seq import Seq2Seq, Seq2SeqSettings, seq2seq_settings
 Sentence = list[int]
 _SAMPLES = 8
 _AT_ONCE = 64  # sentences that are translated together
+_TOKENS_AT_ONCE = 2048
 _RESAMPLED = 500
 _LONGEST_SHOWN = 160  # characters: a translator that has not learned does not end
 
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """Token numbers of both sides; tests also as text, `texts` makes text of token numbers."""
+    """Token numbers of both sides; tests also as text, which `vocabulary` makes of numbers."""
 
     train: tuple[tuple[Sentence, Sentence], ...]
-    test: tuple[Sentence, ...]
+    test: tuple[tuple[Sentence, Sentence], ...]
     test_texts: tuple[tuple[str, str], ...]
     vocabulary: Any
     documented: bool
@@ -61,7 +64,9 @@ def sentences(packages: str, tokens: int, longest: int, tests: int) -> Sentences
     kept = tuple(pair for pair in coded if max(map(len, pair)) <= longest)
     count = min(tests, len(data.test))
     shown = tuple(data.test[place * len(data.test) // count] for place in range(count))
-    test = tuple(words.encode(english)[: 2 * longest] for english, _ in shown)
+    test = tuple(
+        (words.encode(english)[: 2 * longest], words.encode(german)) for english, german in shown
+    )
     return Sentences(kept, test, shown, words, data.documented)
 
 
@@ -75,6 +80,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
         "model": {},
         "recipe": recipe_of(kind),
         "packages": "all",
+        "rules": RULES,
         "vocabulary": 8000,
         "longest": 60,
         "tests": 3069,
@@ -82,6 +88,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
         "smoothing": 0.1,
         "parts": 8,
         "altered": False,
+        "moved": MOVED,
         "epochs": 16,
         "tuned": 0,
         "beams": 1,
@@ -105,7 +112,7 @@ def train_on(data: Sentences, asked: Mapping[str, Any], seed: int, folder: Path)
     sizes = seq2seq_settings(**{**asked["model"], "vocabulary": data.vocabulary.size})
 
     def make(altered: bool) -> Translator:
-        return _model(asked, replace(sizes, moved=MOVED) if altered else sizes, seed)
+        return _model(asked, replace(sizes, moved=asked["moved"]) if altered else sizes, seed)
 
     def run(model: Translator, plan: EpochRecipe, way: str) -> Training:
         sizes = asked["batch"], asked["parts"]
@@ -167,10 +174,11 @@ def judged(done: Training, data: Sentences, beams: int) -> dict[str, Any]:
 
 
 def scored(model: Translator, data: Sentences, beams: int) -> dict[str, Any]:
-    """BLEU over the test set with its interval over sentences, the signature, and samples.
+    """BLEU over the test set with its interval over sentences, the signature, samples, the loss.
 
     "moved" is the same over those sentences that the altered order moves: shorter ones stay as they
-    are, and would hide what it does to the others.
+    are, and would hide what it does to the others. The loss, of German given word by word, also
+    tells models apart that are too weak for BLEU.
     """
     found = translations(model, data, beams)
     wanted = [german for _, german in data.test_texts]
@@ -178,25 +186,37 @@ def scored(model: Translator, data: Sentences, beams: int) -> dict[str, Any]:
     rows = zip(data.test_texts, found, strict=True)
     samples = [[english, german, ours[:_LONGEST_SHOWN]] for (english, german), ours in rows]
     # the end of a sentence is a token, too
-    longer = [place for place, words in enumerate(data.test) if len(words) + 1 > MOVED]
+    longer = [place for place, (words, _) in enumerate(data.test) if len(words) + 1 > MOVED]
     return {
         **bleu(found, wanted),
+        "test_loss": _loss(model, data.test),
         "moved": {
             **bleu([found[place] for place in longer], [wanted[place] for place in longer]),
+            "test_loss": _loss(model, [data.test[place] for place in longer]),
             "count": len(longer),
         },
         "samples": samples[::step][:_SAMPLES],
     }
 
 
+def _loss(model: Translator, pairs: Sequence[tuple[Sentence, Sentence]]) -> float:
+    """Cross entropy a token."""
+    if not pairs:
+        return math.nan
+    sources, targets = zip(*pairs, strict=True)
+    most = max(_TOKENS_AT_ONCE, max(len(a) + len(b) + 2 for a, b in pairs))
+    feed = Pairs(sources, targets, model.specials, most, shuffle=False)
+    return evaluate(model, cast(Feed, feed))[0]
+
+
 def translations(model: Translator, data: Sentences, beams: int) -> list[str]:
     """The texts for all test sentences; those of like length are translated together."""
     special, device = model.specials, next(model.parameters()).device
-    order = sorted(range(len(data.test)), key=lambda i: len(data.test[i]))
+    order = sorted(range(len(data.test)), key=lambda i: len(data.test[i][0]))
     found = [""] * len(order)
     for start in range(0, len(order), _AT_ONCE):
         chosen = order[start : start + _AT_ONCE]
-        source = padded([[*data.test[i], special.end] for i in chosen], special.pad).to(device)
+        source = padded([[*data.test[i][0], special.end] for i in chosen], special.pad).to(device)
         for i, words in zip(chosen, translate(model, source, beams), strict=True):
             found[i] = data.vocabulary.decode(words)
     return found

@@ -19,7 +19,7 @@ from attnrate.data.registry import FetchError, say
 from attnrate.errors import InputError
 from attnrate.experiments.epochs_kept import training_folder
 from attnrate.experiments.experiment import MISSING
-from attnrate.experiments.real_spectra import ranks_of, spectra_of, spectra_plain
+from attnrate.experiments.real_spectra import spectra_of, spectra_plain, untrained_plain
 from attnrate.files import alone
 from attnrate.fitting.checkpoint import ConfigurationError
 from attnrate.fitting.epochs import EpochRecipe, Training, evaluate, train_epochs
@@ -132,6 +132,8 @@ def image_settings(kind: str = "attention", **changes: Any) -> dict[str, Any]:
         "recipe": recipe_of(kind),
         "rival_layers": 3,
         "altered": False,
+        "moved": MOVED,
+        "judged": _JUDGED,
         "epochs": 3,
         "batch": 128,
         "tuned": 0,
@@ -164,30 +166,30 @@ def train_on(
 ) -> dict[str, Any]:
     """Train, judge, profile and fine-tune; plain values."""
     sizes = vit_settings(**asked["model"])
-    order = tuple(move_to_end(sizes.tokens, MOVED))
+    order = tuple(move_to_end(sizes.tokens, asked["moved"]))
 
     def make(altered: bool) -> ViT | Scanner:
         return _model(asked, replace(sizes, order=order) if altered else sizes, seed)
 
     model = make(asked["altered"])
     shown = data.test_images[: asked["profiled"]]
-    before = ranks_of(spectra_of(model, shown)) if asked["profiled"] else None
+    before = untrained_plain(spectra_of(model, shown)) if asked["profiled"] else None
     done = trained_on(
         data, model, asked["batch"], recipe(asked, asked["epochs"], seed), folder / "first"
     )
     values = {
-        **judged(done, data),
+        **judged(done, data, asked["judged"]),
         "parameters": model.parameter_count(),
         "images": len(data.train_images),
         "tests": len(data.test_images),
     }
     if before is not None:
-        values["spectra"] = spectra_plain(spectra_of(done.model, shown))
-        values["spectra"]["untrained_rank99"] = before
+        values["spectra"] = {**spectra_plain(spectra_of(done.model, shown)), **before}
     if asked["tuned"]:
 
         def tune(model: nn.Module, gentle: EpochRecipe, way: str) -> dict[str, Any]:
-            return judged(trained_on(data, model, asked["batch"], gentle, folder / way), data)
+            tuned = trained_on(data, model, asked["batch"], gentle, folder / way)
+            return judged(tuned, data, asked["judged"])
 
         def as_it_is(model: nn.Module) -> dict[str, Any]:
             return {"test_error": 1 - evaluate(model, _tests(data))[1]}
@@ -264,9 +266,9 @@ def _tests(data: Photographs) -> Feed:
     return _judging(data.test_images, data.test_labels)
 
 
-def judged(done: Training, data: Photographs) -> dict[str, Any]:
-    """Errors are shares of wrong answers, those of training on images as they are."""
-    seen = _judging(data.train_images[:_JUDGED], data.train_labels[:_JUDGED])
+def judged(done: Training, data: Photographs, count: int = _JUDGED) -> dict[str, Any]:
+    """Errors are shares of wrong answers, those of training on so many images as they are."""
+    seen = _judging(data.train_images[:count], data.train_labels[:count])
     train_loss, train_right = evaluate(done.model, seen)
     test_loss, test_right = evaluate(done.model, _tests(data))
     return {

@@ -79,11 +79,18 @@ def _forget_missing(plans: Sequence[Plan], path: Path) -> None:
 def conclude_folder(folder: object) -> Path:
     """Conclude again from what is finished in the folder, running nothing."""
     place, preset = open_folder(folder)
-    known = [name for name in NAMES if _record_path(place, name).exists()]
-    if not known:
-        known = list(NAMES)
-    conclude_experiments([_plan(load(name), preset) for name in known], preset, place)
+    plans = [_plan(load(name), preset) for name in NAMES]
+    with Store(place / "trials.sqlite") as kept:
+        begun = [plan for plan in plans if _is_begun(plan, place, kept)]
+    conclude_experiments(begun or plans, preset, place)
     return place
+
+
+def _is_begun(plan: Plan, place: Path, kept: Store) -> bool:
+    """Whether the experiment was concluded before, or any piece of its work is finished."""
+    if _record_path(place, plan.experiment.name).exists():
+        return True
+    return bool(kept.finished([task.trial for task in plan.tasks]))
 
 
 def conclude_experiments(plans: Sequence[Plan], preset: Preset, place: Path) -> None:
