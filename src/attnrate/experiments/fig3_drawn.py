@@ -10,6 +10,7 @@ from attnrate.experiments.fig3_read import (
     MEASURES,
     PAPER_CONSTANT,
     PAPER_EXPONENT,
+    by_head_size,
     distances,
     head_sizes,
     mean_spectrum,
@@ -31,21 +32,18 @@ def spectra_figure(done: Sequence[Result]) -> Figure:
         low, high = (tuple(edge.tolist()) for edge in (sigma.min(0), sigma.max(0)))
         ends: dict[str, Any] = {"low": low, "high": high} if len(ours) > 1 else {}
         series.append(Series(f"m_h = {m_h}", k, tuple(sigma.mean(0).tolist()), **ends))
-    by_size: dict[int, list[float]] = {}
-    for found in distances(done).values():
-        for m_h, values in found.items():
-            by_size.setdefault(m_h, []).append(float(np.mean(values)))
-    m_h_of = tuple(float(m_h) for m_h in sorted(by_size))
-    means = tuple(mean(by_size[m_h]).value for m_h in sorted(by_size))
+    by_size = by_head_size(distances(done))
+    m_h_of = tuple(float(m_h) for m_h in by_size)
+    means = tuple(mean(row).value for row in by_size.values())
     panels = [Curves("spectra", "k", "σ_k / T", tuple(series), y_scale="log")]
     if m_h_of:
-        edges = [(min(by_size[m]), max(by_size[m])) for m in sorted(by_size)]
+        edges = [(min(row), max(row)) for row in by_size.values()]
         low, high = zip(*edges, strict=True)
         line = Series("to the next smaller m_h", m_h_of, means, tuple(low), tuple(high))
         between = seeds_apart(done)
         seeds = Series("between seeds", m_h_of, (mean(between).value,) * len(m_h_of), None, None)
-        early = untrained_distances(done)
-        start = Series("before training", m_h_of, tuple(mean(early[int(m)]).value for m in m_h_of))
+        early = tuple(mean(row).value for row in untrained_distances(done).values())
+        start = Series("before training", m_h_of, early)
         shown = (line, start, *([Series(**{**vars(seeds), "style": "theory"})] if between else []))
         panels.append(Curves("distances", "m_h", "share of |σ|", shown, "log", "log"))
     return Figure(

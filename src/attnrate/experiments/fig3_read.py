@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from scipy import stats
@@ -28,38 +28,44 @@ def head_sizes(results: Sequence[Result]) -> list[int]:
 
 def mean_spectrum(one: Result) -> np.ndarray:
     """σ of the first head of the last layer, averaged over images."""
-    return np.asarray(np.mean(one.values["spectra"]["last"]["groups"], 0))
+    return np.asarray(np.mean(_groups(one), 0))
 
 
-def distances(results: Sequence[Result]) -> dict[int, dict[int, list[float]]]:
+def distances(
+    results: Sequence[Result], spectra: Callable[[Result], list[list[float]]] | None = None
+) -> dict[int, dict[int, list[float]]]:
     """By seed and larger m_h: |σ - σ'| of successive models, one value a group of images.
 
-    They are shares of |σ| of that seed's largest model, so that they compare over seeds.
+    They are shares of |σ| of that seed's largest model, so that they compare over seeds. `spectra`
+    are those of the groups, of trained models unless told.
     """
+    of = _groups if spectra is None else spectra
     found: dict[int, dict[int, list[float]]] = {}
     for seed in sorted({one.label["seed"] for one in results}):
         ours = sorted(select(results, seed=seed), key=lambda one: one.label["m_h"])
         if len(ours) < 2:
             continue
-        whole = float(np.linalg.norm(mean_spectrum(ours[-1])))
+        whole = float(np.linalg.norm(np.mean(of(ours[-1]), 0)))
         found[seed] = {}
         for one, other in itertools.pairwise(ours):
-            pairs = zip(_groups(one), _groups(other), strict=False)
+            pairs = zip(of(one), of(other), strict=False)
             apart = [_apart(np.array(a), np.array(b)) / max(whole, 1e-300) for a, b in pairs]
             found[seed][other.label["m_h"]] = apart
     return found
 
 
+def by_head_size(found: Mapping[int, Mapping[int, Sequence[float]]]) -> dict[int, list[float]]:
+    """Distances by the larger m_h, the mean over groups of images for every seed."""
+    sizes = sorted({m_h for by_size in found.values() for m_h in by_size})
+    return {
+        m_h: [float(np.mean(by_size[m_h])) for by_size in found.values() if m_h in by_size]
+        for m_h in sizes
+    }
+
+
 def untrained_distances(results: Sequence[Result]) -> dict[int, list[float]]:
-    """The same before training, one value a seed: what there was from the beginning."""
-    found: dict[int, list[float]] = {}
-    for seed in sorted({one.label["seed"] for one in results}):
-        ours = sorted(select(results, seed=seed), key=lambda one: one.label["m_h"])
-        sigma = [np.array(one.values["spectra"]["untrained_last"]) for one in ours]
-        whole = max(float(np.linalg.norm(sigma[-1])), 1e-300)
-        for one, (left, right) in zip(ours[1:], itertools.pairwise(sigma), strict=True):
-            found.setdefault(one.label["m_h"], []).append(_apart(left, right) / whole)
-    return found
+    """The same before training: what there was from the beginning."""
+    return by_head_size(distances(results, lambda one: [one.values["spectra"]["untrained_last"]]))
 
 
 def _groups(one: Result) -> list[list[float]]:

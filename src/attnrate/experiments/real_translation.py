@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from attnrate.data.registry import require_installed
-from attnrate.data.translation import RULES
+from attnrate.data.translation import RULES, TESTS
 from attnrate.experiments.real_work import (
     MOVED,
     completed,
@@ -83,7 +83,7 @@ def translation_settings(kind: str = "attention", **changes: Any) -> dict[str, A
         "rules": RULES,
         "vocabulary": 8000,
         "longest": 60,
-        "tests": 3069,
+        "tests": TESTS,
         "batch": 2048,
         "smoothing": 0.1,
         "parts": 8,

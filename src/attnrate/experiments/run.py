@@ -81,16 +81,17 @@ def conclude_folder(folder: object) -> Path:
     place, preset = open_folder(folder)
     plans = [_plan(load(name), preset) for name in NAMES]
     with Store(place / "trials.sqlite") as kept:
-        begun = [plan for plan in plans if _is_begun(plan, place, kept)]
+        done = kept.finished_keys()
+    begun = [plan for plan in plans if _is_begun(plan, place, done)]
     conclude_experiments(begun or plans, preset, place)
     return place
 
 
-def _is_begun(plan: Plan, place: Path, kept: Store) -> bool:
+def _is_begun(plan: Plan, place: Path, done: set[str]) -> bool:
     """Whether the experiment was concluded before, or any piece of its work is finished."""
     if _record_path(place, plan.experiment.name).exists():
         return True
-    return bool(kept.finished([task.trial for task in plan.tasks]))
+    return any(task.trial.key in done for task in plan.tasks)
 
 
 def conclude_experiments(plans: Sequence[Plan], preset: Preset, place: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, cast, get_args
 
 from torch import nn
 
+from attnrate.data.translation import TESTS
 from attnrate.errors import InputError, StoreError, require_choice, require_whole
 from attnrate.experiments import real_translation, real_work
 from attnrate.experiments.folder import look_at, read_mark, write_mark
@@ -35,7 +36,7 @@ EPOCHS: dict[str, int] = {"cifar10": 15, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
 _LOCK = ".lock"
-_IMAGES, _TESTS = (50_000, 10_000), 3069
+_IMAGES = (50_000, 10_000)
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
 
@@ -213,7 +214,7 @@ def _on_sentences(
     asked: _Asked, place: Path, how: Mapping[str, Any]
 ) -> tuple[Training, dict[str, Any]]:
     sizes = seq2seq_settings(asked.preset, **asked.changes, moved=MOVED if asked.altered else 0)
-    tests = min(_TESTS, asked.limit or _TESTS)
+    tests = min(TESTS, asked.limit or TESTS)
     data = real_translation.sentences("all", sizes.vocabulary, _LONGEST, tests)
     if asked.limit is not None:
         step = max(1, len(data.train) // asked.limit)
