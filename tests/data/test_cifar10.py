@@ -14,7 +14,7 @@ import pytest
 
 from attnrate.data import cifar10_sources as sources
 from attnrate.data import registry
-from attnrate.data.cifar10 import CLASSES, check, cifar10
+from attnrate.data.cifar10 import CLASSES, Cifar10, check, cifar10
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
 
@@ -260,3 +260,33 @@ def test_a_table_of_something_else_is_named(tmp_path):
         parquet.write_table(arrow.table(table), path)
         with pytest.raises(FetchError, match="not one of images"):
             sources.HUB.read([path, path], tmp_path)
+
+
+def few(count):
+    """The first test images are each of one colour."""
+    images = np.broadcast_to(np.arange(count)[:, None, None, None], (count, 32, 32, 3))
+    labels = np.arange(count) % 10
+    return Cifar10(images.astype(np.uint8), labels, images.astype(np.uint8), labels, Path("here"))
+
+
+def test_photos_are_the_first_test_images_bit_for_bit(tmp_path):
+    folder = few(30).write_photos(tmp_path / "new" / "photos", 12)
+    files = sorted(folder.iterdir())
+    assert [file.name for file in files][-2:] == ["0010-airplane.png", "0011-automobile.png"]
+    for number, file in enumerate(files):
+        with Image.open(file) as photo:
+            np.testing.assert_array_equal(np.array(photo), few(30).test_images[number])
+
+
+@pytest.mark.parametrize("count", [0, 31, 2.5, True])
+def test_photos_that_are_not_there_are_refused(tmp_path, count):
+    with pytest.raises(InputError, match="count"):
+        few(30).write_photos(tmp_path / "photos", count)
+    assert not (tmp_path / "photos").exists()
+
+
+def test_photos_do_not_join_other_files(tmp_path):
+    (tmp_path / "mine.png").touch()
+    for folder in (tmp_path, tmp_path / "mine.png", 7):
+        with pytest.raises(InputError, match="new or empty folder"):
+            few(3).write_photos(folder, 1)

@@ -70,6 +70,10 @@ def test_cifar10_is_told_by_class(attnrate, tmp_path):
     shown = attnrate("cifar10").stdout
     assert "truck" in shown
     assert shown.endswith(f"{folder}\n")
+    photos = tmp_path / "photos"
+    assert attnrate("cifar10", "--photos", photos, "--count", "3").stdout == f"{photos}\n"
+    assert len(list(photos.iterdir())) == 3
+    assert "--count is for --photos: got 3" in attnrate("cifar10", "--count", "3").stderr
 
 
 def test_translation_is_told_by_split_with_samples(attnrate, tmp_path):

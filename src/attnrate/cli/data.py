@@ -1,5 +1,6 @@
 """The commands of attnrate data: real models, text, images and sentence pairs, cached."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnrate.cli.output import JsonOption, app, print_json
+from attnrate.errors import InputError
 
 data = typer.Typer(
     help="Fetch real models and data by name; verified, cached, never fetched twice.",
@@ -79,12 +81,23 @@ def text_command(
         typer.echo(str(file))
 
 
-@data.command("cifar10", epilog="Example: attnrate data cifar10")
-def cifar10_command(as_json: JsonOption = False) -> None:
+@data.command("cifar10", epilog="Example: attnrate data cifar10 --photos photos")
+def cifar10_command(
+    photos: Annotated[
+        Path | None, typer.Option(help="Write test images into this new folder.", metavar="DIR")
+    ] = None,
+    count: Annotated[int | None, typer.Option(help="With --photos: how many; 64.")] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Print what there is of CIFAR-10, after fetching it if need be (140 MB)."""
     from attnrate.data.cifar10 import LICENCE, SOURCE, cifar10
 
+    if photos is None and count is not None:
+        raise InputError("--count is for --photos", count, "Leave it out.")
     found = cifar10()
+    written = None
+    if photos is not None:
+        written = found.write_photos(photos, 64 if count is None else count)
     counts = {split: found.class_counts(split) for split in ("train", "test")}
     means = [round(mean, 2) for mean in found.channel_means]
     if as_json:
@@ -96,8 +109,12 @@ def cifar10_command(as_json: JsonOption = False) -> None:
                 "images": {split: sum(count.values()) for split, count in counts.items()},
                 "class_counts": counts,
                 "channel_means": means,
+                "photos": None if written is None else str(written),
             }
         )
+        return
+    if written is not None:
+        typer.echo(str(written))
         return
     table = Table("class", "train", "test")
     for name, count in counts["train"].items():

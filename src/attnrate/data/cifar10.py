@@ -8,8 +8,15 @@ from jaxtyping import Int64, UInt8
 
 from attnrate.data.cached import opened_or_made
 from attnrate.data.cifar10_sources import fetched
-from attnrate.data.registry import ArchiveError, cache_folder, discard, settle, work_folder
-from attnrate.errors import InputError
+from attnrate.data.registry import (
+    ArchiveError,
+    cache_folder,
+    discard,
+    require_installed,
+    settle,
+    work_folder,
+)
+from attnrate.errors import InputError, require_whole
 
 SOURCE = "CIFAR-10 (A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009)"
 LICENCE = "none stated by the authors; free to use in research with the citation"
@@ -58,6 +65,22 @@ class Cifar10:
         labels = self.train_labels if split == "train" else self.test_labels
         counts = np.bincount(labels, minlength=len(CLASSES))
         return {name: int(count) for name, count in zip(CLASSES, counts, strict=True)}
+
+    def write_photos(self, folder: object, count: object = 64) -> Path:
+        """The first test images as PNG files in a new folder, in their order."""
+        number = require_whole("count", count, 1, len(self.test_images))
+        place = Path(folder) if isinstance(folder, str | Path) else None
+        if place is None or place.is_file() or (place.is_dir() and any(place.iterdir())):
+            shown = folder if place is None else str(place)
+            raise InputError("photos need a new or empty folder", shown, "Pass another folder.")
+        require_installed("pillow", "write images", "photos", "PIL")
+        from PIL import Image
+
+        place.mkdir(parents=True, exist_ok=True)
+        pairs = zip(self.test_images[:number], self.test_labels[:number], strict=True)
+        for index, (image, label) in enumerate(pairs):
+            Image.fromarray(np.array(image)).save(place / f"{index:04}-{CLASSES[label]}.png")
+        return place
 
 
 def cifar10() -> Cifar10:
