@@ -182,7 +182,7 @@ def _tell(found: "Profile", advice: "Advice", page: Path | None, as_json: bool) 
 def _table(found: "Profile", advice: "Advice") -> Table:
     table = Table(title="Dimensions that a head needs: the median over heads (least to most)")
     table.add_column("layer")
-    for name in ("m_h", "99 % of energy", "99.9 %", "moved at 99 %", "advised m_h"):
+    for name in ("m_h", "99 % of energy", "99.9 %", "moved at 99 %", "advised"):
         table.add_column(name, justify="right", no_wrap=True)
     heads = found.to_frame()
     for row in advice.layers:

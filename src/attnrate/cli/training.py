@@ -85,7 +85,9 @@ def _tell(done: "Trained") -> None:
             f"test accuracy {100 * (1 - scores['test_error']):.1f} % on {scores['tests']:,} images"
         )
     else:
-        table = Table("English", "German of the program", "ours")
+        table = Table()
+        for name in ("English", "German of the program", "ours"):
+            table.add_column(name, overflow="fold")
         for row in scores["samples"]:
             table.add_row(*map(Text, row))
         Console().print(table)

@@ -17,6 +17,7 @@ from attnrate.experiments.epochs_kept import clear_epochs
 from attnrate.experiments.experiment import MADE_BY, MISSING, Experiment, Preset, Result, Task
 from attnrate.experiments.folder import as_path, look_at, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
+from attnrate.experiments.rounds import rounds_of, say_round
 from attnrate.experiments.work import RUN_TASK
 from attnrate.fitting.build import complete
 from attnrate.fitting.engines import make_engine
@@ -24,7 +25,6 @@ from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
-from attnrate.fitting.trial import Sized
 
 _COMMAND = "reproduce"
 
@@ -53,16 +53,24 @@ def run_experiments(
     on. Called again it runs only what is missing.
     """
     chosen, size = as_names(names), as_preset(preset)
-    make_engine(engine, workers)  # refused before a folder is made, not after
+    seats = make_engine(engine, workers).workers  # refused before a folder is made, not after
     plans = [_plan(load(name), size) for name in chosen]
     place = claim_folder(folder, size)
     store = place / "trials.sqlite"
     _forget_missing(plans, store)
-    for wave in _waves(plans, size):
-        done = sweep(wave, engine, store, workers, progress, RUN_TASK)
+    rounds = rounds_of((task for plan in plans for task in plan.tasks), size)
+    for number, each in enumerate(rounds):
+        if progress:
+            say_round(number, rounds, _finished_keys(store), seats)
+        done = sweep(each, engine, store, workers, progress, RUN_TASK)
         clear_epochs(row.key for row in done.finished)
     conclude_experiments(plans, size, place)
     return place
+
+
+def _finished_keys(store: Path) -> set[str]:
+    with Store(store) as kept:
+        return kept.finished_keys()
 
 
 def _forget_missing(plans: Sequence[Plan], path: Path) -> None:
@@ -80,8 +88,7 @@ def conclude_folder(folder: object) -> Path:
     """Conclude again from what is finished in the folder, running nothing."""
     place, preset = open_folder(folder)
     plans = [_plan(load(name), preset) for name in NAMES]
-    with Store(place / "trials.sqlite") as kept:
-        done = kept.finished_keys()
+    done = _finished_keys(place / "trials.sqlite")
     begun = [plan for plan in plans if _is_begun(plan, place, done)]
     conclude_experiments(begun or plans, preset, place)
     return place
@@ -168,16 +175,6 @@ def _completed(tasks: Sequence[Task]) -> tuple[Task, ...]:
         task if "work" in task.trial.target else replace(task, trial=next(whole).trial)
         for task in tasks
     )
-
-
-def _waves(plans: Sequence[Plan], preset: Preset) -> list[list[Sized]]:
-    """All tasks, each trial once; the paper preset by seeds, so that early results cover all."""
-    costs = {task.trial: task.cost for plan in plans for task in plan.tasks}
-    sized = [Sized(trial, max(1, round(1000 * cost))) for trial, cost in costs.items()]
-    if preset == "quick":
-        return [sized] if sized else []
-    seeds = sorted({one.trial.seed for one in sized})
-    return [[one for one in sized if one.trial.seed == seed] for seed in seeds]
 
 
 def _made_by(rows: Sequence[Finished]) -> dict[str, object]:
