@@ -1,4 +1,4 @@
-"""Fig. 2: verdicts at their borders, and that it trains nothing of its own."""
+"""Fig. 2: verdicts at their borders, and which models it looks at."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from attnrate.experiments import fig2, load
 from attnrate.experiments.experiment import Result
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
+from attnrate.models.vit import vit_settings
 
 
 def made(seed, variation=0.2, rank=10.0, ranks=8.0, error=0.4):
@@ -59,10 +60,19 @@ def test_one_seed_or_a_model_that_has_not_learned_decides_nothing():
     assert set(verdicts()) == {"open"}
 
 
-@pytest.mark.parametrize("preset", ["quick", "paper"])
-def test_its_models_are_the_largest_of_fig3(preset):
-    ours = load("fig2").tasks(preset)
-    theirs = {task.trial.key: task for task in load("fig3").tasks(preset)}
+def test_quick_looks_at_the_largest_models_of_fig3_and_trains_nothing():
+    ours = load("fig2").tasks("quick")
+    theirs = {task.trial.key: task for task in load("fig3").tasks("quick")}
     assert ours
     largest = max(task.label["m_h"] for task in theirs.values())
     assert all(theirs[task.trial.key].label["m_h"] == largest for task in ours)
+
+
+def test_paper_has_the_cpu_preset_over_seeds():
+    tasks = load("fig2").tasks("paper")
+    assert [task.label for task in tasks] == [{"m_h": 64, "seed": seed} for seed in range(3)]
+    for task in tasks:
+        asked = task.trial.target["image"]
+        assert vit_settings(**asked["model"]) == vit_settings("cpu", m_v=64)
+        assert asked["profiled"] == 1000
+        assert task.trial.target["train"] == 50_000

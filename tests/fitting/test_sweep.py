@@ -17,8 +17,9 @@ from sweep_standin import TINY, entries, grid, times, value
 from attnrate.errors import InputError, StoreError, WorkerError
 from attnrate.fitting.progress import PlainLines, Progress, make_progress, said_range, time_left
 from attnrate.fitting.spec import load_spec
+from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import run_from_cli, sweep, sweep_status
-from attnrate.fitting.trial import Sized
+from attnrate.fitting.trial import Sized, Trial
 
 
 @pytest.fixture
@@ -250,6 +251,23 @@ def test_sized_trials_run_the_largest_first_and_come_back_in_their_own_order(
     assert [row.key for row in result.finished] == [trial.key for trial in trials]
     begun = [key for what, key, _ in entries(log) if what == "begin"]
     assert begun == [trials[place].key for place in (4, 2, 0, 5, 3, 1)]
+
+
+def test_trials_run_by_turns_and_each_is_told_once_it_is_stored(store: Path, log: Path) -> None:
+    trials = load_spec(grid(4, 0.0)).trials
+    places = zip(trials, (1, 9, 2, 3), (0, 1, 0, 1), strict=True)
+    sized = [Sized(trial, size, turn) for trial, size, turn in places]
+    told = []
+
+    def stored(trial: Trial) -> None:
+        with Store(store, writable=False) as kept:
+            assert trial.key in kept.finished_keys()
+        told.append(trial.key)
+
+    for _ in range(2):  # the second time nothing runs
+        sweep(sized, store=store, workers=1, function=TINY, stored=stored)
+    assert [key for what, key, _ in entries(log) if what == "begin"] == told
+    assert told == [trials[place].key for place in (2, 0, 1, 3)]
 
 
 @pytest.mark.parametrize(("trial", "size"), [(3, 1), (None, -1), (None, math.inf), (None, "2")])

@@ -17,7 +17,7 @@ from attnrate.experiments.epochs_kept import clear_epochs
 from attnrate.experiments.experiment import MADE_BY, MISSING, Experiment, Preset, Result, Task
 from attnrate.experiments.folder import as_path, look_at, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
-from attnrate.experiments.rounds import rounds_of, say_round
+from attnrate.experiments.turns import in_turns, say_plan
 from attnrate.experiments.work import RUN_TASK
 from attnrate.fitting.build import complete
 from attnrate.fitting.engines import make_engine
@@ -25,6 +25,7 @@ from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
+from attnrate.fitting.trial import Trial
 
 _COMMAND = "reproduce"
 
@@ -58,14 +59,18 @@ def run_experiments(
     place = claim_folder(folder, size)
     store = place / "trials.sqlite"
     _forget_missing(plans, store)
-    rounds = rounds_of((task for plan in plans for task in plan.tasks), size)
-    for number, each in enumerate(rounds):
-        if progress:
-            say_round(number, rounds, _finished_keys(store), seats)
-        done = sweep(each, engine, store, workers, progress, RUN_TASK)
+    sized = in_turns((task for plan in plans for task in plan.tasks), size)
+    if progress:
+        say_plan(sized, _finished_keys(store), seats)
+    if sized:
+        done = sweep(sized, engine, store, workers, progress, RUN_TASK, _clear)
         clear_epochs(row.key for row in done.finished)
     conclude_experiments(plans, size, place)
     return place
+
+
+def _clear(trial: Trial) -> None:
+    clear_epochs([trial.key])
 
 
 def _finished_keys(store: Path) -> set[str]:

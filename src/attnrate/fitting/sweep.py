@@ -79,13 +79,14 @@ def sweep(
     workers: object = None,
     progress: bool | None = None,
     function: str = RUN_TRIAL,
+    stored: Callable[[Trial], None] | None = None,
 ) -> SweepResult:
     """Run the trials of a grid that the store does not have yet.
 
     `grid` is a TOML file, a dictionary or a list of trials (see `fitting/spec.py`), or a list of
-    `Sized`. The trials of the largest size come first, and the sizes, which otherwise are what a
-    fit roughly costs, tell how long the rest will take. `engine` is "local", one process a core
-    with one thread each; "ray", the cluster at RAY_ADDRESS or one made on this machine; or a
+    `Sized`. The trials of the largest size in a turn come first, and the sizes, which otherwise are
+    what a fit roughly costs, tell how long the rest will take. `engine` is "local", one process a
+    core with one thread each; "ray", the cluster at RAY_ADDRESS or one made on this machine; or a
     cluster's "ray://HOST:PORT". `workers` limits how many trials run at a time. `progress` shows a
     live line on a terminal; True also prints lines elsewhere, False neither.
 
@@ -94,7 +95,8 @@ def sweep(
     grid that has changed uses all results that are still part of it. Sweeps that run on one store
     at the same time share the work.
 
-    `function` is the dotted name of what runs a trial, for other work than fits.
+    `function` is the dotted name of what runs a trial, for other work than fits. `stored` is called
+    with every trial that ran here, once its result is safe.
     """
     sized = _sized(grid, function)
     trials = [one.trial for one in sized]
@@ -104,9 +106,9 @@ def sweep(
     with Store(store) as kept:
         before = kept.finished_keys()
         # The largest first: a long trial that comes last leaves the other workers idle.
-        in_turn = sorted(sized, key=lambda one: -one.size)
+        in_turn = sorted(sized, key=lambda one: (one.turn, -one.size))
         todo = [one for one in in_turn if one.trial.key not in before]
-        ran = _run_all(todo, len(trials), runner, kept, display, function) if todo else 0
+        ran = _run_all(todo, len(trials), runner, kept, display, function, stored) if todo else 0
         return SweepResult(
             tuple(kept.finished(trials)),
             tuple(kept.failed(trials)),
@@ -166,9 +168,9 @@ def _status(trials: Sequence[Trial], store: object, export: object) -> Status:
 
 def _sized(grid: object, function: str) -> Sequence[Sized]:
     """The trials of the grid, complete and checked, with their sizes."""
-    sizes = None
+    given: Sequence[Sized] | None = None
     if isinstance(grid, list | tuple) and grid and all(isinstance(one, Sized) for one in grid):
-        sizes = [one.size for one in grid]
+        given = grid
         grid = [one.trial for one in grid]
     trials = load_spec(grid).trials
     if function == RUN_TRIAL:
@@ -178,9 +180,9 @@ def _sized(grid: object, function: str) -> Sequence[Sized]:
         require_distinct(one.trial for one in completed)
     else:  # what the settings mean is that function's affair
         completed = [Sized(trial, 0) for trial in trials]
-    if sizes is None:
+    if given is None:
         return completed
-    return [Sized(one.trial, size) for one, size in zip(completed, sizes, strict=True)]
+    return [Sized(one.trial, of.size, of.turn) for one, of in zip(completed, given, strict=True)]
 
 
 def _run_all(
@@ -190,6 +192,7 @@ def _run_all(
     kept: Store,
     display: Progress,
     function: str,
+    stored: Callable[[Trial], None] | None,
 ) -> int:
     """Run the trials, and wait for those that another sweep is running; how many ran here."""
     ran, left = 0, [one.trial for one in todo]
@@ -198,6 +201,8 @@ def _run_all(
 
     def tell(trial: Trial, seconds: float | None, failed: bool) -> None:
         display.finish(sizes[trial.key], seconds, failed)
+        if stored is not None and not failed and seconds is not None:
+            stored(trial)
 
     display.begin(total, sizes.values(), min(engine.workers, len(todo)))
     try:

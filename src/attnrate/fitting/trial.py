@@ -67,13 +67,14 @@ class Trial:
 class Sized:
     """A trial, and its expected cost beside others: one of twice the size takes twice as long.
 
-    The size 0 stands for a cost that is not known.
+    The size 0 stands for a cost that is not known. Trials of a lower `turn` come first.
     """
 
     trial: Trial
     size: float
+    turn: int
 
-    def __init__(self, trial: object, size: object) -> None:
+    def __init__(self, trial: object, size: object, turn: int = 0) -> None:
         if not isinstance(trial, Trial):
             raise InputError("a sized trial needs a Trial", trial, "As Sized(trial, 3).")
         number = isinstance(size, (int, float)) and not isinstance(size, bool)
@@ -81,6 +82,7 @@ class Sized:
             raise InputError("size must be a finite number of at least 0", size)
         object.__setattr__(self, "trial", trial)
         object.__setattr__(self, "size", float(size))  # type: ignore[arg-type]
+        object.__setattr__(self, "turn", turn)
 
 
 def trial_of(settings: Mapping[str, Any]) -> Trial:

@@ -1,0 +1,35 @@
+"""In which order the tasks of a run come, and what is said of the plan before any has ended."""
+
+from collections.abc import Iterable
+
+from attnrate.data.registry import say
+from attnrate.experiments.experiment import Preset, Task
+from attnrate.fitting.progress import said_range
+from attnrate.fitting.trial import Sized
+
+#: What the work has taken at most beside its plan, where the cores were shared
+_SLOWER = 2.0
+_MILLISECONDS = 1000  # sizes are whole numbers of these
+_WORTH_SAYING = 60.0  # seconds
+
+
+def in_turns(tasks: Iterable[Task], preset: Preset) -> list[Sized]:
+    """All tasks, each trial once; the paper preset by seeds, so that early results cover all."""
+    costs = {task.trial: task.cost for task in tasks}
+    return [
+        Sized(
+            trial,
+            max(1, round(_MILLISECONDS * cost)),
+            turn=trial.seed if preset == "paper" else 0,
+        )
+        for trial, cost in costs.items()
+    ]
+
+
+def say_plan(sized: Iterable[Sized], done: set[str], workers: int) -> None:
+    """How much there is to do and how long that takes by plan, if it is long."""
+    left = [one for one in sized if one.trial.key not in done]
+    seconds = sum(one.size for one in left) / _MILLISECONDS / min(workers, max(1, len(left)))
+    if seconds >= _WORTH_SAYING:
+        told = said_range((seconds, _SLOWER * seconds))
+        say(f"{len(left)} piece{'s' if len(left) > 1 else ''} of work; by plan {told}")
