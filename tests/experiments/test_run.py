@@ -46,6 +46,7 @@ def made_up(name: str, *tasks: Task, **changes: object) -> Experiment:
 
 
 FIT = Task(TINY, {"part": "fit"})
+OTHER = Task(Trial(TINY.target, TINY.model, TINY.recipe, 1), {"part": "fit"})
 BROKEN = other_work("propositions.no_such_work", {}, {"part": "other"})
 
 
@@ -197,8 +198,7 @@ def test_concluding_again_runs_nothing_and_uses_what_is_there(
     experiments["fig1"] = made_up("fig1", FIT)
     folder = run_experiments("fig1", "quick", tmp_path / "out", workers=1)
     first = keys(folder)
-    more = Task(Trial(TINY.target, TINY.model, TINY.recipe, 1), {"part": "fit"})
-    experiments["fig1"] = made_up("fig1", FIT, more)
+    experiments["fig1"] = made_up("fig1", FIT, OTHER)
     conclude_folder(folder)
     (record,) = records_in(folder)
     assert (record.tasks, record.finished) == (2, 1)
@@ -209,13 +209,30 @@ def test_an_experiment_of_which_anything_is_finished_is_on_the_page(
     experiments: dict[str, Experiment], tmp_path: Path
 ) -> None:
     # table2 shares its work with fig1 and was never concluded, table3 is not begun
-    later = Task(Trial(TINY.target, TINY.model, TINY.recipe, 1), {"part": "fit"})
     experiments["fig1"] = made_up("fig1", FIT)
     folder = run_experiments("fig1", "quick", tmp_path / "out", workers=1)
-    experiments["table2"] = made_up("table2", FIT, later)
-    experiments["table3"] = made_up("table3", later)
+    experiments["table2"] = made_up("table2", FIT, OTHER)
+    experiments["table3"] = made_up("table3", OTHER)
     conclude_folder(folder)
     assert [(one.name, one.finished) for one in records_in(folder)] == [("fig1", 1), ("table2", 1)]
+
+
+def test_a_record_whose_work_is_elsewhere_stays_as_it_is(
+    experiments: dict[str, Experiment], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # as in docs/reproduction, which has the records of runs on other machines
+    experiments["fig1"] = made_up("fig1", FIT)
+    folder = run_experiments("fig1", "quick", tmp_path / "out", workers=1)
+    record = (folder / "records" / "fig1.json").read_bytes()
+    (folder / "trials.sqlite").unlink()
+    for names, finished in (([], [1]), (["table2"], [1, 1])):
+        if names:
+            experiments["table2"] = made_up("table2", OTHER)
+            run_experiments(names, "quick", folder, workers=1)
+        conclude_folder(folder)
+        assert [one.finished for one in records_in(folder)] == finished
+        assert (folder / "records" / "fig1.json").read_bytes() == record
+        assert "kept as recorded, their work is not in" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_ours_is_left_as_it_is(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from attnrate.data.registry import say
 from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
 from attnrate.experiments.epochs_kept import clear_epochs
@@ -28,6 +29,7 @@ from attnrate.fitting.sweep import sweep
 from attnrate.fitting.trial import Trial
 
 _COMMAND = "reproduce"
+_STORE = "trials.sqlite"
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def run_experiments(
     seats = make_engine(engine, workers).workers  # refused before a folder is made, not after
     plans = [_plan(load(name), size) for name in chosen]
     place = claim_folder(folder, size)
-    store = place / "trials.sqlite"
+    store = place / _STORE
     _forget_missing(plans, store)
     sized = in_turns((task for plan in plans for task in plan.tasks), size)
     if progress:
@@ -74,6 +76,8 @@ def _clear(trial: Trial) -> None:
 
 
 def _finished_keys(store: Path) -> set[str]:
+    if not store.exists():
+        return set()
     with Store(store) as kept:
         return kept.finished_keys()
 
@@ -90,25 +94,29 @@ def _forget_missing(plans: Sequence[Plan], path: Path) -> None:
 
 
 def conclude_folder(folder: object) -> Path:
-    """Conclude again from what is finished in the folder, running nothing."""
+    """Conclude again from what is finished in the folder, running nothing.
+
+    A record of work that is not in the folder's store, as in docs/reproduction, stays as it is.
+    """
     place, preset = open_folder(folder)
     plans = [_plan(load(name), preset) for name in NAMES]
-    done = _finished_keys(place / "trials.sqlite")
-    begun = [plan for plan in plans if _is_begun(plan, place, done)]
-    conclude_experiments(begun or plans, preset, place)
+    done = _finished_keys(place / _STORE)
+    before = {record.name: record for record in records_in(place)}
+    ours = {
+        plan.experiment.name for plan in plans if any(task.trial.key in done for task in plan.tasks)
+    }
+    others = [name for name, record in before.items() if record.finished and name not in ours]
+    if others:
+        say(f"kept as recorded, their work is not in {place / _STORE}: {', '.join(others)}")
+    begun = (ours | before.keys()) - {*others}
+    chosen = [plan for plan in plans if plan.experiment.name in begun]
+    conclude_experiments(chosen if begun or others else plans, preset, place)
     return place
-
-
-def _is_begun(plan: Plan, place: Path, done: set[str]) -> bool:
-    """Whether the experiment was concluded before, or any piece of its work is finished."""
-    if _record_path(place, plan.experiment.name).exists():
-        return True
-    return any(task.trial.key in done for task in plan.tasks)
 
 
 def conclude_experiments(plans: Sequence[Plan], preset: Preset, place: Path) -> None:
     """Write the record of every plan from the finished trials in the folder's store."""
-    with Store(place / "trials.sqlite") as kept:
+    with Store(place / _STORE) as kept:
         for plan in plans:
             trials = [task.trial for task in plan.tasks]
             finished = {row.key: row for row in kept.finished(trials)}
