@@ -33,8 +33,8 @@ pathlib.Path(file).write_bytes((shop / file).read_bytes())
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path))
+    return tmp_path / "attnrate-cache"
 
 
 @pytest.fixture

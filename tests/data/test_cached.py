@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from attnrate.data.cached import opened_or_made
+from attnrate.data.cached import OutdatedError, opened_or_made
 from attnrate.data.registry import FetchError
 
 
@@ -73,3 +73,31 @@ def test_a_machine_that_fails_deletes_nothing(cache, code):
     with pytest.raises(FetchError, match=r"toy in the cache cannot be read \(fails\).*toy\.txt"):
         opened_or_made(place, fails, made_of(place), "toy", "toy")
     assert place.exists()
+
+
+def outdated(place):
+    if place.read_text() == "old":
+        raise OutdatedError("is old")
+    return place.read_text()
+
+
+def test_what_is_outdated_is_kept_until_its_successor_is_there(cache, capsys):
+    place = cache / "toy.txt"
+    made_of(place, "old")()
+
+    def fails():
+        raise FetchError("no network", place)
+
+    with pytest.raises(FetchError, match="no network"):
+        opened_or_made(place, outdated, fails, "toy", "toy")
+    assert place.read_text() == "old"
+    assert opened_or_made(place, outdated, made_of(place, "new"), "toy", "toy") == "new"
+    assert "toy in the cache is old and is made again" in capsys.readouterr().err
+    assert sorted(each.name for each in cache.iterdir()) == ["toy.lock", "toy.txt"]
+
+
+def test_a_run_that_was_killed_while_making_a_successor_loses_nothing(cache):
+    (cache / "toy.txt-before").parent.mkdir(parents=True)
+    (cache / "toy.txt-before").write_text("7")
+    place = cache / "toy.txt"
+    assert opened_or_made(place, as_number, made_of(place, "8"), "toy", "toy") == 7

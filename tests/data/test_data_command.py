@@ -29,7 +29,7 @@ def attnrate(tmp_path):
 
 
 def test_what_there_is_is_listed_without_a_name(attnrate, tmp_path):
-    (tmp_path / "weights" / "minilm").mkdir(parents=True)
+    (tmp_path / "attnrate-cache" / "weights" / "minilm").mkdir(parents=True)
     assert "minilm" in attnrate("weights").stdout
     listed = json.loads(attnrate("weights", "--json").stdout)["weights"]
     cached = {row["name"]: row["cached"] for row in listed}
@@ -39,14 +39,14 @@ def test_what_there_is_is_listed_without_a_name(attnrate, tmp_path):
 
 
 def test_the_folder_is_printed(attnrate, tmp_path):
-    folder = tmp_path / "weights" / "minilm"
+    folder = tmp_path / "attnrate-cache" / "weights" / "minilm"
     folder.mkdir(parents=True)
     assert attnrate("weights", "minilm").stdout == f"{folder}\n"
     assert json.loads(attnrate("weights", "minilm", "--json").stdout)["folder"] == str(folder)
 
 
 def test_the_text_is_printed(attnrate, tmp_path):
-    folder = tmp_path / "text" / "enwik8-3"
+    folder = tmp_path / "attnrate-cache" / "text" / "enwik8-3"
     folder.mkdir(parents=True)
     assert attnrate("text", "--megabytes", "3").stdout == f"{folder / 'text.txt'}\n"
     assert "licence" in json.loads(attnrate("text", "--megabytes", "3", "--json").stdout)
@@ -54,8 +54,8 @@ def test_the_text_is_printed(attnrate, tmp_path):
 
 @pytest.mark.slow
 def test_cifar10_is_told_by_class(attnrate, tmp_path):
-    folder = tmp_path / "cifar10"
-    folder.mkdir()
+    folder = tmp_path / "attnrate-cache" / "cifar10"
+    folder.mkdir(parents=True)
     for split, count in (("train", 50_000), ("test", 10_000)):
         images = np.full((count, 32, 32, 3), (125, 123, 113), np.uint8)
         # the published means: 125.3, 123.0, 113.9
@@ -77,7 +77,7 @@ def test_cifar10_is_told_by_class(attnrate, tmp_path):
 
 
 def test_translation_is_told_by_split_with_samples(attnrate, tmp_path):
-    folder = tmp_path / "translation" / f"pairs-{RULES}"
+    folder = tmp_path / "attnrate-cache" / "translation" / f"pairs-{RULES}"
     folder.mkdir(parents=True)
     text = "".join(f"This is line {k}\tDies ist Zeile {k}\n" for k in range(10)).encode()
     for split in ("train", "validation", "test"):

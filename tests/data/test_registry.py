@@ -28,12 +28,6 @@ from attnrate.data.unpack import unpack
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def shelf(tmp_path, monkeypatch):
     """A folder that is all that pip knows."""
     folder = tmp_path / "shelf"
@@ -84,7 +78,16 @@ def test_the_cache_is_where_the_user_wants_it(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/a/b")
     assert cache_folder() == Path("/a/b/attnrate")
     monkeypatch.setenv("ATTNRATE_CACHE", "/c")
-    assert cache_folder() == Path("/c")
+    assert cache_folder() == Path("/c/attnrate-cache")
+
+
+def test_what_else_is_where_the_cache_is_stays_there(cache, tmp_path):
+    work = tmp_path / "work-of-years"
+    work.mkdir()
+    os.utime(work, (0, 0))
+    with work_folder(1):
+        pass
+    assert work.is_dir()
 
 
 def test_a_wheel_comes_by_pip_once(cache, shelf):
@@ -289,3 +292,28 @@ def test_what_was_fetched_is_discarded_and_what_was_put_there_stays(shelf, cache
     assert fetch(wanted) == place
     discard(wanted)
     assert place.is_file()
+
+
+def test_a_file_put_there_after_a_corrupt_one_stays(shelf, cache, monkeypatch):
+    wanted = a_wheel(shelf)
+    place = fetch(wanted)
+    data = place.read_bytes()
+    place.write_bytes(b"corrupt")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(cache))  # nothing to be had
+    with pytest.raises(FetchError, match="put it into"):
+        fetch(wanted)
+    place.write_bytes(data)
+    fetch(wanted)
+    discard(wanted)
+    assert place.read_bytes() == data
+
+
+def test_a_file_by_hand_that_is_still_being_copied_is_left_alone(cache):
+    known = package("hand", "toy", "toy_1_all.deb", b"a whole file")
+    (cache / "downloads").mkdir(parents=True)
+    (cache / "downloads" / known.file).write_bytes(b"a wh")
+    with pytest.raises(
+        FetchError, match=r"has changed since.*toy_1_all\.deb.*when it is all there"
+    ):
+        fetch(known)
+    assert (cache / "downloads" / known.file).read_bytes() == b"a wh"

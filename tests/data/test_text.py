@@ -52,15 +52,14 @@ def a_package(folder, body):
     return replace(here._PACKAGE, size=len(data), sha256=digest)
 
 
-def test_the_file_is_made_once_of_as_much_as_was_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path))
-    (tmp_path / "downloads").mkdir()
+def test_the_file_is_made_once_of_as_much_as_was_asked_for(cache, monkeypatch):
+    (cache / "downloads").mkdir(parents=True)
     body = ("<text>" + "é word " * 1000 + "</text>\n").encode() * 300
-    monkeypatch.setattr(here, "_PACKAGE", a_package(tmp_path / "downloads", body))
+    monkeypatch.setattr(here, "_PACKAGE", a_package(cache / "downloads", body))
     file = text(1)
     assert 980_000 < file.stat().st_size < 1_000_000
     assert 1_960_000 < text(2).stat().st_size < 2_000_000
-    (tmp_path / "downloads" / here._PACKAGE.file).unlink()
+    (cache / "downloads" / here._PACKAGE.file).unlink()
     assert text(1) == file
 
 

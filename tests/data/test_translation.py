@@ -141,6 +141,44 @@ def test_a_package_that_is_put_there_later_is_taken_in(market, cache, capsys):
     assert "made again" not in capsys.readouterr().err
 
 
+def test_a_broken_package_that_is_put_right_and_another_version_are_taken_in(
+    market, cache, capsys, a_deb
+):
+    place = cache / "downloads"
+    place.mkdir(parents=True)
+    good = market.folder / "toy-d_1%3a1.0-1_all.deb"
+    data = good.read_bytes()
+    good.unlink()
+    a_deb(place / good.name, {"./usr/bin/x": b"no catalogue"})
+    assert list(translation().manifest["left_out"]) == ["toy-d"]
+    assert list(translation().manifest["left_out"]) == ["toy-d"]
+    assert "made again" not in capsys.readouterr().err
+    (place / good.name).write_bytes(data)
+    assert translation().manifest["left_out"] == {}
+    for version in ("2.14.12-1", "2.14.9-1"):  # by their numbers and not by their letters
+        market("toy-a", [*A, (f"It is version {version}", f"Das ist Version {version}")], version)
+        name = f"toy-a_{version}_all.deb"
+        (market.folder / name).rename(place / name)
+    after = translation()
+    assert {p["name"]: p["version"] for p in after.manifest["packages"]}["toy-a"] == "2.14.12-1"
+    assert "is of toy-a 1:1.0-1, not of toy-a_2.14.12-1_all.deb, and is made again" in (
+        capsys.readouterr().err
+    )
+    assert translation().folder == after.folder
+    assert "made again" not in capsys.readouterr().err
+
+
+def test_good_pairs_stay_when_better_ones_cannot_be_made(market, cache, monkeypatch):
+    before = translation()
+    place = cache / "downloads"
+    place.mkdir(exist_ok=True)
+    (place / "toy-a_2.0-1_all.deb").write_bytes(b"no package")
+    with pytest.raises(FetchError, match=r"archive is broken.*translation --names"):
+        translation()
+    (place / "toy-a_2.0-1_all.deb").unlink()
+    assert translation() == before
+
+
 def test_a_network_that_fails_makes_no_smaller_set_and_what_came_is_kept(
     market, cache, monkeypatch
 ):

@@ -18,10 +18,8 @@ from attnrate.spectra.load import load
 
 
 @pytest.fixture
-def shelf(tmp_path, monkeypatch):
+def shelf(cache, monkeypatch):
     """Puts stand-ins of a model's packages into an empty cache, as a user would by hand."""
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("ATTNRATE_CACHE", str(cache))
     (cache / "downloads").mkdir(parents=True)
 
     def put(name, *archives):

@@ -33,7 +33,7 @@ TINY = {"patch": 8, "width": 8, "layers": 2, "heads": 2, "m_h": 3, "m_v": 4, "m_
 
 @pytest.fixture(autouse=True)
 def _one_thread(monkeypatch, tmp_path):
-    monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path))
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

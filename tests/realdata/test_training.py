@@ -9,6 +9,7 @@ import time
 import pytest
 
 from attnrate.data.cifar10 import cifar10
+from attnrate.data.registry import cache_folder
 from attnrate.experiments import load
 from attnrate.experiments.work import run_task
 
@@ -24,7 +25,8 @@ def _data(real):
 def test_a_quick_model_of_figure_3_learns_from_real_images(tmp_path, monkeypatch):
     data = cifar10().folder
     monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path))
-    (tmp_path / data.name).symlink_to(data)
+    cache_folder().mkdir()
+    (cache_folder() / data.name).symlink_to(data)
     largest = max(load("fig3").tasks("quick"), key=lambda task: task.label["m_h"])
     found = run_task(largest.trial)
     # of ten classes, by chance nine in ten are wrong

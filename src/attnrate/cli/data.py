@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnrate.cli.output import JsonOption, app, print_json
-from attnrate.errors import InputError
+from attnrate.errors import InputError, require_whole
 
 data = typer.Typer(
     help="Fetch real models and data by name; verified, cached, never fetched twice.",
@@ -90,14 +90,15 @@ def cifar10_command(
     as_json: JsonOption = False,
 ) -> None:
     """Print what there is of CIFAR-10, after fetching it if need be (140 MB)."""
-    from attnrate.data.cifar10 import LICENCE, SOURCE, cifar10
+    from attnrate.data.cifar10 import LICENCE, SOURCE, TESTS, as_new_folder, cifar10
 
     if photos is None and count is not None:
         raise InputError("--count is for --photos", count, "Leave it out.")
+    if photos is not None:  # refused before anything is fetched
+        as_new_folder(photos)
+        count = require_whole("count", 64 if count is None else count, 1, TESTS)
     found = cifar10()
-    written = None
-    if photos is not None:
-        written = found.write_photos(photos, 64 if count is None else count)
+    written = None if photos is None else found.write_photos(photos, count)
     counts = {split: found.class_counts(split) for split in ("train", "test")}
     means = [round(mean, 2) for mean in found.channel_means]
     if as_json:
@@ -133,7 +134,14 @@ def translation_command(
     as_json: JsonOption = False,
 ) -> None:
     """Print what there is of the English-German pairs, after fetching them if need be (480 MB)."""
-    from attnrate.data.translation import LICENCE, SOURCE, SPLITS, package_names, translation
+    from attnrate.data.translation import (
+        LICENCE,
+        SOURCE,
+        SPLITS,
+        package_names,
+        translation,
+        way_out,
+    )
 
     if only_names:
         every = package_names()
@@ -173,7 +181,15 @@ def translation_command(
         typer.echo(f"{english}\n    {german}")
     if found.manifest["left_out"]:
         left_out = ", ".join(found.manifest["left_out"])
-        typer.echo(f"Left out, with the reasons in --json: {left_out}.", err=True)
+        typer.echo(
+            f"Left out, with the reasons in --json: {left_out}. To try again, delete "
+            f"{found.folder}.",
+            err=True,
+        )
     if not found.documented:
-        typer.echo("The test set differs from the documented one, which is of Debian 12.", err=True)
+        typer.echo(
+            "The test set differs from the documented one, which is of Debian 12; scores on it do "
+            f"not compare. {way_out()}",
+            err=True,
+        )
     typer.echo(str(found.folder))

@@ -4,6 +4,7 @@ import gzip
 import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,16 +30,25 @@ def opened_or_made(
 ) -> T:
     """What `open_it` makes of `place`; when that is missing or broken, what `make` returns.
 
-    What is broken or outdated is deleted, and said. With `lock`, only one process makes it, and the
-    others find it made; one that only reads needs no lock, and no leave to write.
+    What is broken is deleted, and said; what is outdated when its successor is there. With `lock`,
+    only one process makes it, and the others find it made; one that only reads needs no lock, and
+    no leave to write.
     """
-    found = _opened(place, open_it, what, delete=lock is None)
-    if found is not None:
-        return found
+    with suppress(OutdatedError):
+        found = _opened(place, open_it, what, delete=lock is None)
+        if found is not None:
+            return found
     if lock is None:
         return make()
     with one_at_a_time(lock):
-        found = _opened(place, open_it, what, delete=True)
+        before = place.with_name(f"{place.name}-before")
+        if before.exists() and not place.exists():  # a run that was making it anew was killed
+            before.replace(place)
+        try:
+            found = _opened(place, open_it, what, delete=True)
+        except OutdatedError as problem:
+            say(f"{what} in the cache {problem} and is made again")
+            return _replaced(place, before, make)
         return make() if found is None else found
 
 
@@ -47,12 +57,10 @@ def _opened(place: Path, open_it: Callable[[Path], T], what: str, delete: bool) 
         return None
     try:
         return open_it(place)
-    except (*_BROKEN, OutdatedError) as problem:
+    except _BROKEN:
         if delete:
-            shutil.rmtree(place) if place.is_dir() else place.unlink()
-            outdated = isinstance(problem, OutdatedError)
-            why = f"{problem} and is made again" if outdated else "was corrupt and has been deleted"
-            say(f"{what} in the cache {why}")
+            _delete(place)
+            say(f"{what} in the cache was corrupt and has been deleted")
         return None
     except OSError as problem:
         raise FetchError(
@@ -60,3 +68,22 @@ def _opened(place: Path, open_it: Callable[[Path], T], what: str, delete: bool) 
             place,
             "Nothing was deleted; see that there is memory, and that the disk works.",
         ) from problem
+
+
+def _replaced(place: Path, before: Path, make: Callable[[], T]) -> T:
+    """What `make` makes at `place`; if it fails, what was there is there again."""
+    if before.exists():
+        _delete(before)
+    place.replace(before)
+    try:
+        made = make()
+    except BaseException:
+        if not place.exists():
+            before.replace(place)
+        raise
+    _delete(before)
+    return made
+
+
+def _delete(place: Path) -> None:
+    shutil.rmtree(place) if place.is_dir() else place.unlink()

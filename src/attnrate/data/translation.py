@@ -13,7 +13,7 @@ from typing import Any
 from attnrate.data.cached import OutdatedError, opened_or_made
 from attnrate.data.catalogues import Pairs, messages
 from attnrate.data.clean import clean, key
-from attnrate.data.debian import available
+from attnrate.data.debian import available, by_hand, version_of
 from attnrate.data.registry import (
     ArchiveError,
     FetchError,
@@ -92,9 +92,20 @@ def _current(place: Path) -> Translation:
     """The pairs, unless the user has put a package there since that they were made without."""
     found = _opened(place)
     for name, reason in found.manifest["left_out"].items():
-        if reason == _LACKING and any(downloads_folder().glob(f"{name}_*.deb")):
+        here = by_hand(name)
+        if here is not None and _told(here.name, here.stat().st_size) not in reason:
             raise OutdatedError(f"lacks {name}, which is here now,")
+    for package in found.manifest["packages"]:
+        here = by_hand(package["name"])
+        if here is not None and version_of(here) != package["version"]:
+            raise OutdatedError(
+                f"is of {package['name']} {package['version']}, not of {here.name},"
+            )
     return found
+
+
+def _told(file: str, size: int) -> str:
+    return f"{file}, {size} bytes"
 
 
 def _made(place: Path, small: bool) -> Translation:
@@ -105,7 +116,7 @@ def _made(place: Path, small: bool) -> Translation:
             raise FetchError(
                 f"{name} needs {fewest} translation pairs, and too few packages could be had",
                 f"{len(splits[name])} pairs",
-                _way_out(),
+                way_out(),
             )
     with work_folder(_SIZE) as work:
         made = work / "pairs"
@@ -162,7 +173,7 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
         raise UnreachableError(
             "apt is needed to fetch translation pairs and is not here, or has no package lists",
             f"{names[0]} and {len(names) - 1} more packages",
-            _way_out(),
+            way_out(),
         )
     left_out = {name: _LACKING for name in names if name not in found}
     raw: dict[Package, Pairs] = {}
@@ -175,8 +186,8 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
             except ArchiveError as problem:
                 # held-out packages make the test set
                 if package.name not in SPLITS["train"]:
-                    raise ArchiveError(problem.what, problem.file, _way_out()) from None
-                left_out[package.name] = problem.what
+                    raise ArchiveError(problem.what, problem.file, way_out()) from None
+                left_out[package.name] = f"{problem.what}: {_told(package.file, package.size)}"
             except FetchError as problem:
                 # the others may come, and are kept; but a network that is down need not be asked on
                 failed.append(problem)
@@ -195,7 +206,8 @@ def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, st
     return raw, left_out
 
 
-def _way_out() -> str:
+def way_out() -> str:
+    """How to come by the packages of the documented test set."""
     return (
         "Use Debian 12 with its package lists up to date (apt-get update). Or get the .deb files "
         "there (apt-get download), whose names attnrate data translation --names prints, and put "

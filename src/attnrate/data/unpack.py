@@ -56,7 +56,8 @@ def unpack(
         lzma.LZMAError,
         EOFError,
     ) as problem:
-        raise ArchiveError(f"an archive is broken ({problem})", archive.name) from None
+        why = str(problem).partition("\n")[0].rstrip(":")
+        raise ArchiveError(f"an archive is broken ({why})", archive.name) from None
     if not made:
         raise ArchiveError(f"an archive has no file {below}{'|'.join(wanted)}", archive.name)
     return made
