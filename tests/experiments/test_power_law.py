@@ -62,3 +62,16 @@ def test_noise_without_a_law_bounds_no_exponent_and_looks_flat() -> None:
 def test_too_few_values_have_no_law() -> None:
     assert fit_power_law([1, 2, 4], [3.0, 2.0, 1.5]) is None
     assert fit_power_law([1, 1, 2, 2], [3.0, 2.0, 1.5, 1.0]) is None
+
+
+def test_an_end_of_what_was_looked_at_is_no_limit() -> None:
+    rising = fit_power_law(SIZES, [1.0, 1.3, 1.1, 1.2, 1.3, 1.1, 1.2])
+    assert rising is not None
+    assert not rising.seen
+    assert rising.limits[1:] == (None, None)
+    assert str(rising).endswith(" [≤ 0.01, ≥ 8]")
+    law = fit_power_law(SIZES, [2.0 * m**-0.5 + 1.05 for m in SIZES])
+    assert law is not None
+    assert law.seen
+    assert None not in law.limits
+    assert "≤" not in str(law)

@@ -77,6 +77,28 @@ def test_the_opposite_is_found_where_that_is_so(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_drop_that_is_not_there_from_scratch_may_be_of_too_short_a_tuning(name):
+    results = everything(name, tuned=0.6)
+    assert verdicts(name, results)["fine-tuned"] == "open"
+    said = {c.name: c.evidence for c in concluded(name, results).claims}
+    assert "fine-tuning was too short" in said[f"{name}-fine-tuned"]
+    assert "trained on for as long" in said[f"{name}-fine-tuned"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_drop_as_the_paper_has_it_stands_beside_ours(name):
+    results = everything(name, original=0.8, tuned=0.72, seeds=1)
+    results[0].values["continued"] = values(name, 0.9)
+    results[0].values.update(epochs=[{"test_accuracy": 0.8}] * 4, images=100)
+    results[0].values["tuned"]["epochs"] = [{}] * 2
+    said = concluded(name, results)
+    row = dict(zip(said.tables[0].columns, said.tables[0].rows[0], strict=True))
+    assert row["relative drop, fine-tuned, from as much training on"] == "0.2"
+    assert row["relative drop, fine-tuned, from the original"] == "0.1"
+    assert "fine-tuned for 0.5 times as long as it was trained" in said.paragraphs[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_one_seed_decides_by_a_large_drop_only(name):
     for given in ((0.8, 0.65, 0.79, 0.79, 0.65), (0.8, 0.8, 0.81, 0.81, 0.8)):
         found = verdicts(name, everything(name, *given, seeds=1))

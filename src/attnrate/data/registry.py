@@ -108,8 +108,8 @@ class Package:
 def cache_folder() -> Path:
     """Where data is kept: attnrate in XDG_CACHE_HOME or ~/.cache.
 
-    ATTNRATE_CACHE names another place; there it is the folder attnrate-cache, because what is broken
-    or old in it is deleted, and what else the user has in that place must not be.
+    ATTNRATE_CACHE names another place; there it is the folder attnrate-cache, because what is old
+    or broken in it is deleted, and what else the user has in that place must not be.
     """
     chosen = os.environ.get("ATTNRATE_CACHE")
     if chosen:

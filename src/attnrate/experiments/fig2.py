@@ -3,23 +3,35 @@
 The paper shows violins for the first head of a ViT-B/16. Here the model is the `cpu` preset,
 trained on CIFAR-10 (quick: the largest model of Fig. 3, the same task). The first layer's first
 head is drawn as in the paper, the last layer's beside it, and all heads are summed up, with and
-without what softmax cannot see, and beside the untrained model. The rules of the verdicts were
-written before any result of the full preset was seen.
+without what softmax cannot see, and beside the untrained model. Muon, which trains them, moves
+weights by as much in every direction, so the smaller models of Fig. 3 are there as well, trained by
+Muon and by AdamW. The rules of the verdicts were written before any result of the full preset was
+seen.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from attnrate.experiments import fig3
 from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task
+from attnrate.experiments.experiment import (
+    Conclusion,
+    Experiment,
+    Preset,
+    Result,
+    Task,
+    select,
+)
 from attnrate.experiments.plots import Figure, Matrix, Panel, Table, Violins, violin_values
 from attnrate.experiments.real_claims import decided, missing, untestable
 from attnrate.theory.statistics import Interval, mean
 
+#: In the label of a model that is there to compare optimisers: which one trained it
+BESIDE, MUON, ADAMW = "beside", "Muon", "AdamW"
 _M_H, _EPOCHS = 64, 4
 #: "Concentrated": the deviation over images is at most so large a share of the mean
 _SPREAD = 0.5
@@ -38,7 +50,13 @@ def tasks(preset: Preset) -> list[Task]:
     """Models of their own, because ranks grow while heads learn; quick has those of Fig. 3."""
     if preset == "quick":
         return fig3.largest_tasks(preset)
-    return [fig3.whole_task(_M_H, seed, _EPOCHS) for seed in range(fig3.SEEDS)]
+    ours = [fig3.whole_task(_M_H, seed, _EPOCHS) for seed in range(fig3.SEEDS)]
+    beside = ((MUON, fig3.largest_tasks(preset)), (ADAMW, fig3.control_tasks()))
+    return ours + [
+        replace(task, label={**task.label, BESIDE: optimizer})
+        for optimizer, listed in beside
+        for task in listed
+    ]
 
 
 def conclude(results: Sequence[Result]) -> Conclusion:
@@ -47,12 +65,13 @@ def conclude(results: Sequence[Result]) -> Conclusion:
     if why is not None:
         claims = untestable(_claims([]), why)
         return Conclusion((f"The images could not be had: {why}",), (), (), claims)
-    done = [one for one in results if "spectra" in one.values]
+    found = [one for one in results if "spectra" in one.values]
+    done = [one for one in found if BESIDE not in one.label]
     claims = _claims(done)
     if not done:
         return Conclusion(("No model of this experiment is finished.",), (), (), claims)
     one = done[0]
-    return Conclusion(_paragraphs(done, claims), _figures(one), (_table(done),), claims)
+    return Conclusion(_paragraphs(found, claims), _figures(one), (_table(found),), claims)
 
 
 def variation(head: dict[str, Any]) -> float:
@@ -65,6 +84,18 @@ def low_rank_share(one: Result, which: str = "rank99") -> float:
     """The share of heads whose median rank is at most a quarter of m_h."""
     ranks = np.array(one.values["spectra"][which])
     return float((ranks <= _SHARE * one.label["m_h"]).mean())
+
+
+def _step(done: Sequence[Result]) -> float:
+    """What one dimension more or less makes."""
+    return 1 / done[0].label["m_h"] if done else 0.0
+
+
+def _shares(done: Sequence[Result], which: str) -> Interval:
+    """Over seeds; one head more or less makes a step."""
+    heads = np.array(done[0].values["spectra"][which]).size if done else 1
+    found = mean([low_rank_share(one, which) for one in done])
+    return found.no_finer_than(1 / heads).within(0.0, 1.0)
 
 
 def _learned(done: Sequence[Result]) -> bool:
@@ -82,10 +113,11 @@ def _verdict(found: Interval, done: Sequence[Result], limit: float, below: bool)
 
 def _claims(done: Sequence[Result]) -> tuple[Claim, ...]:
     spread = mean([variation(one.values["spectra"]["first"]) for one in done])
-    rank = mean([one.values["spectra"]["first"]["rank99"][2] / one.label["m_h"] for one in done])
-    heads = mean([low_rank_share(one) for one in done])
-    gauged = mean([low_rank_share(one, "rank99_gauged") for one in done])
-    before = mean([low_rank_share(one, "untrained_rank99") for one in done])
+    ranks = [one.values["spectra"]["first"]["rank99"][2] / one.label["m_h"] for one in done]
+    rank = mean(ranks).no_finer_than(_step(done)).within(0.0, 1.0)
+    heads, gauged, before = (
+        _shares(done, which) for which in ("rank99", "rank99_gauged", "untrained_rank99")
+    )
     epochs = {len(one.values["epochs"]) for one in done}
     errors = mean([one.values["test_error"] for one in done])
     after = f"After {min(epochs, default=0)} epochs, with a test error of {errors}."
@@ -134,12 +166,26 @@ def _claims(done: Sequence[Result]) -> tuple[Claim, ...]:
     )
 
 
-def _paragraphs(done: Sequence[Result], claims: Sequence[Claim]) -> tuple[str, ...]:
+def _paragraphs(found: Sequence[Result], claims: Sequence[Claim]) -> tuple[str, ...]:
+    done = [one for one in found if BESIDE not in one.label]
     errors = mean([one.values["test_error"] for one in done])
+    told = []
+    for optimizer in (MUON, ADAMW):
+        ours = select(found, **{BESIDE: optimizer})
+        if ours:
+            wrong = mean([one.values["test_error"] for one in ours])
+            told.append(
+                f"{_mean_rank(ours, 'rank99')} by {optimizer}, {_mean_rank(ours, 'rank99_gauged')} "
+                f"with row means out, at a test error of {wrong}"
+            )
+    control = ""
+    if told:
+        control = " Of the smaller models of Fig. 3, mean rank at 99 %: " + "; ".join(told) + "."
     return (
         f"Logits of trained ViTs ({len(done)} of them) with m_h = {done[0].label['m_h']} on test "
         f"images of CIFAR-10, test error {errors}; the paper has a ViT-B/16, ours is smaller. "
-        "Singular values are those of the matrix that goes into softmax, over their length.",
+        "Singular values are those of the matrix that goes into softmax, over their length. "
+        "Trained by Muon." + control,
         decided(claims),
     )
 
@@ -201,17 +247,25 @@ def _violins(title: str, rows: Sequence[Sequence[float]]) -> Panel:
     return Violins(title, "k", "σ_k / T", "over images", places, values[:count], y_scale="log")
 
 
-def _table(done: Sequence[Result]) -> Table:
+def _mean_rank(ours: Sequence[Result], which: str) -> Interval:
+    return mean([float(np.mean(one.values["spectra"][which])) for one in ours])
+
+
+def _table(found: Sequence[Result]) -> Table:
     rows = []
-    for one in done:
+    for one in found:
         spectra = one.values["spectra"]
         cells = [float(np.mean(spectra[key])) for key in ("rank99", "rank99_gauged")]
         before = float(np.mean(spectra["untrained_rank99"]))
         spread = [variation(spectra[which]) for which in _SHOWN]
-        rows.append((one.label["seed"], one.values["test_error"], *cells, before, *spread))
+        small = one.label.get(BESIDE)
+        model = "as above" if small is None else f"of Fig. 3, by {small}"
+        label = (model, one.label["seed"], one.values["test_error"])
+        rows.append((*label, *cells, before, *spread))
     return Table(
-        f"Heads of the models with m_h = {done[0].label['m_h']}",
+        f"Heads of the models with m_h = {found[0].label['m_h']}",
         (
+            "model",
             "seed",
             "test error",
             "mean rank at 99 %",

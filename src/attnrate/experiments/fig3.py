@@ -1,8 +1,8 @@
 """Fig. 3: a ViT's spectra and its error on CIFAR-10 as the head size m_h grows.
 
-The paper has a ViT-B/16. Here thirty ViTs are trained for this figure and Table 1, so each is small
-and sees the images a few times only: its errors are larger, and what is compared is how they depend
-on m_h. Values have one size (m_v = 32) in every model: m_h bounds the rank of the logits and
+The paper has a ViT-B/16. Here thirty models are trained for this figure and Table 1, so each is
+small and sees the images a few times only: its errors are larger, and what is compared is how they
+depend on m_h. Values have one size (m_v = 32) in every model: m_h bounds the rank of the logits and
 nothing else. Of small ViTs the chosen one learns most in its time: a wider or deeper one has seen
 fewer images by then. Fig. 2, which asks what trained heads are like, has larger models.
 """
@@ -19,7 +19,7 @@ from attnrate.experiments.experiment import (
     Task,
     other_work,
 )
-from attnrate.experiments.real_work import image_settings, image_work
+from attnrate.experiments.real_work import image_settings, image_work, recipe_of
 
 #: Images a second on one core while the other is as busy, and what is to be paid besides training
 _SPEED, _BESIDES = 400.0, 35.0
@@ -80,6 +80,15 @@ def largest_tasks(preset: Preset) -> list[Task]:
             profiled=_QUICK_PROFILED if quick else _PROFILED,
         )
         for seed in range(1 if quick else SEEDS)
+    ]
+
+
+def control_tasks() -> list[Task]:
+    """The same models as the largest, trained by AdamW: do spectra depend on the optimiser?"""
+    model = {"m_h": _SIZES[-1]}
+    return [
+        full_task(model, seed, model=model, recipe=recipe_of("rival"), profiled=_PROFILED)
+        for seed in range(SEEDS)
     ]
 
 

@@ -14,8 +14,9 @@ from attnrate.experiments.fig3_read import (
     distances,
     head_sizes,
     mean_spectrum,
+    predictions,
     seeds_apart,
-    untrained_distances,
+    untrained,
 )
 from attnrate.experiments.plots import Curves, Figure, Series, Table
 from attnrate.experiments.power_law import PowerLaw
@@ -42,7 +43,8 @@ def spectra_figure(done: Sequence[Result]) -> Figure:
         line = Series("to the next smaller m_h", m_h_of, means, tuple(low), tuple(high))
         between = seeds_apart(done)
         seeds = Series("between seeds", m_h_of, (mean(between).value,) * len(m_h_of), None, None)
-        early = tuple(mean(row).value for row in untrained_distances(done).values())
+        before = by_head_size(distances(done, untrained))
+        early = tuple(mean(row).value for row in before.values())
         start = Series("before training", m_h_of, early)
         shown = (line, start, *([Series(**{**vars(seeds), "style": "theory"})] if between else []))
         panels.append(Curves("distances", "m_h", "share of |σ|", shown, "log", "log"))
@@ -69,7 +71,7 @@ def errors_figure(done: Sequence[Result], fits: dict[str, PowerLaw | None]) -> F
             y = tuple(each.value for each in found)
             series.append(Series(MEASURES[name], places, y, low, high, group=name))
             law = fits[name]
-            if law is not None:
+            if law is not None and law.seen:
                 x = tuple(float(v) for v in np.geomspace(sizes[0], sizes[-1], 40))
                 label = f"{law.a:.2g} m_h^-{law.b.value:.2g} + {law.c:.2g}"
                 fitted = tuple(law.at(v) for v in x)
@@ -98,7 +100,7 @@ def tables(done: Sequence[Result], fits: dict[str, PowerLaw | None]) -> tuple[Ta
         cells = [str(mean([one.values[name] for one in ours])) for name in MEASURES]
         rows.append((m_h, len(ours), *cells, by_seed, by_image))
     laws = tuple(
-        (MEASURES[name], f"{law.a:.3g}", str(law.b), f"{law.c:.3g}")
+        (MEASURES[name], f"{law.a:.3g}", str(law), f"{law.c:.3g}", "yes" if law.seen else "no")
         for name, law in fits.items()
         if law is not None
     )
@@ -117,8 +119,32 @@ def tables(done: Sequence[Result], fits: dict[str, PowerLaw | None]) -> tuple[Ta
     )
     law_table = Table(
         "y = a m_h^-b + c",
-        ("y", "a", "b", "c"),
-        (*laws, ("paper, training error", "1", f"{PAPER_EXPONENT}", f"{PAPER_CONSTANT}")),
-        "The interval of b holds all exponents that fit about as well (F test).",
+        ("y", "a", "b", "c", "falls with m_h"),
+        (*laws, ("paper, training error", "1", f"{PAPER_EXPONENT}", f"{PAPER_CONSTANT}", None)),
+        "The interval of b holds all exponents that fit about as well (F test). Whether y falls "
+        "with m_h at all is another F test; where it says no, a and b mean nothing, and the law is "
+        "not drawn.",
     )
-    return errors, law_table
+    return errors, law_table, *_foretold_table(done)
+
+
+def _foretold_table(done: Sequence[Result]) -> tuple[Table, ...]:
+    """What the largest model's spectra have beyond m_h, beside what smaller models miss."""
+    by_seed = predictions(done)
+    sizes = sorted({m_h for pairs in by_seed.values() for m_h in pairs})
+    rows = []
+    for m_h in sizes:
+        pairs = [pairs[m_h] for pairs in by_seed.values() if m_h in pairs]
+        energy, excess = (str(mean([pair[side] for pair in pairs])) for side in (0, 1))
+        rows.append((m_h, energy, excess))
+    if not rows:
+        return ()
+    return (
+        Table(
+            "What the spectrum of the largest model foretells",
+            ("m_h", "its energy beyond m_h", "excess training loss"),
+            tuple(rows),
+            "Energy is a share, row means out, averaged over heads; the excess is over the largest "
+            "model of the same seed.",
+        ),
+    )

@@ -5,11 +5,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
 from attnrate.experiments.experiment import Result, select
 from attnrate.spectra.measures import tails
-from attnrate.theory.statistics import Interval
+from attnrate.theory.statistics import Interval, mean, slope
 
 #: Fig. 3(b) of the paper: m_h^-0.27 + 1.05
 PAPER_EXPONENT, PAPER_CONSTANT = 0.27, 1.05
@@ -63,9 +62,26 @@ def by_head_size(found: Mapping[int, Mapping[int, Sequence[float]]]) -> dict[int
     }
 
 
-def untrained_distances(results: Sequence[Result]) -> dict[int, list[float]]:
-    """The same before training: what there was from the beginning."""
-    return by_head_size(distances(results, lambda one: [one.values["spectra"]["untrained_last"]]))
+def untrained(one: Result) -> list[list[float]]:
+    """For `distances`: the spectrum before training, which is of all images."""
+    return [one.values["spectra"]["untrained_last"]]
+
+
+def slopes(
+    found: Mapping[int, Mapping[int, Sequence[float]]], larger_half: bool = False
+) -> Interval:
+    """The exponent of distances as a power of m_h: one a seed, and the mean over seeds.
+
+    Distances of one seed share their models, so that only seeds count as repetitions.
+    """
+    values = []
+    for by_size in found.values():
+        sizes = sorted(by_size)
+        kept = sizes[len(sizes) // 2 :] if larger_half else sizes
+        if len(kept) > 1:
+            far = [max(float(np.mean(by_size[m_h])), 1e-300) for m_h in kept]
+            values.append(slope([float(m_h) for m_h in kept], far).value)
+    return mean(values)
 
 
 def _groups(one: Result) -> list[list[float]]:
@@ -92,31 +108,42 @@ def seeds_apart(results: Sequence[Result]) -> list[float]:
     ]
 
 
-def predictions(done: Sequence[Result]) -> list[tuple[int, float, float]]:
-    """For every smaller m_h, the largest model's energy beyond m_h and the excess of the loss.
+def predictions(done: Sequence[Result]) -> dict[int, dict[int, tuple[float, float]]]:
+    """By seed and smaller m_h: the largest model's energy beyond m_h and the excess of the loss.
 
-    Both are of the same seed, and means over seeds, which are no more than one point a head size;
-    the energy is a share, the mean over all heads, with the rows' means, which softmax does not
+    The energy is a share, the mean over all heads, with the rows' means, which softmax does not
     see, taken out.
     """
-    by_size: dict[int, list[tuple[float, float]]] = {}
+    found: dict[int, dict[int, tuple[float, float]]] = {}
     for seed in sorted({one.label["seed"] for one in done}):
         ours = sorted(select(done, seed=seed), key=lambda one: one.label["m_h"])
         largest = ours[-1]
         heads = np.array(largest.values["spectra"]["gauged"])
         shares = np.square(tails(heads) / np.maximum(tails(heads)[..., :1], 1e-300))
-        for one in ours[:-1]:
-            m_h = one.label["m_h"]
-            excess = one.values["train_loss"] - largest.values["train_loss"]
-            by_size.setdefault(m_h, []).append((float(shares[..., m_h].mean()), float(excess)))
-    return [(m_h, *np.mean(by_size[m_h], 0).tolist()) for m_h in sorted(by_size)]
+        found[seed] = {
+            one.label["m_h"]: (
+                float(shares[..., one.label["m_h"]].mean()),
+                float(one.values["train_loss"] - largest.values["train_loss"]),
+            )
+            for one in ours[:-1]
+        }
+    return found
 
 
-def correlation(x: Sequence[float], y: Sequence[float]) -> Interval:
-    """Pearson's, with Fisher's interval."""
-    if len(x) < 4 or len(set(x)) < 2 or len(set(y)) < 2:
-        return Interval(math.nan, math.nan, math.nan, len(x))
-    r = float(stats.pearsonr(x, y).statistic)
-    z = math.atanh(min(max(r, -0.999999), 0.999999))
-    half = 1.96 / math.sqrt(len(x) - 3)
-    return Interval(r, math.tanh(z - half), math.tanh(z + half), len(x))
+def foretold(pairs: Sequence[tuple[float, float]]) -> float:
+    """How much of the excess the energy tells, where excess = κ · energy: at most 1.
+
+    κ comes from the other head sizes and so does the mean excess, which is what one would guess
+    without a spectrum: 1 - Σ (excess - κ energy)² / Σ (excess - mean)². NaN for fewer than three.
+    """
+    energy, excess = np.array(pairs, dtype=float).reshape(-1, 2).T
+    if len(energy) < 3:
+        return math.nan
+    wrong = guessed = 0.0
+    for left_out in range(len(energy)):
+        kept = np.arange(len(energy)) != left_out
+        size = float(energy[kept] @ energy[kept])
+        factor = float(energy[kept] @ excess[kept]) / size if size else 0.0
+        wrong += float(excess[left_out] - factor * energy[left_out]) ** 2
+        guessed += float(excess[left_out] - excess[kept].mean()) ** 2
+    return 1 - wrong / guessed if guessed else math.nan

@@ -33,6 +33,23 @@ class PowerLaw:
         inside = self.b.low > LEAST and self.b.high < MOST
         return math.isfinite(self.b.low) and math.isfinite(self.b.high) and inside
 
+    @property
+    def seen(self) -> bool:
+        """Whether y depends on m, falling."""
+        return self.a > 0 and self.p_flat <= 1 - _LEVEL
+
+    @property
+    def limits(self) -> tuple[float | None, float | None, float | None]:
+        """b with its interval as a claim has them; None where the data do not bound it."""
+        low = self.b.low if self.b.low > LEAST else None
+        return self.b.value, low, self.b.high if self.b.high < MOST else None
+
+    def __str__(self) -> str:
+        """b with its interval; an end that was only not looked beyond is told as such."""
+        _, low, high = self.limits
+        ends = f"≤ {LEAST}" if low is None else f"{low:.3g}", f"≥ {MOST:g}"
+        return f"{self.b.value:.3g} [{ends[0]}, {ends[1] if high is None else f'{high:.3g}'}]"
+
     def at(self, m: float | int) -> float:
         """The value of the law."""
         return float(self.a * m**-self.b.value + self.c)

@@ -35,6 +35,11 @@ class Interval:
         low, high = (min(max(each, least), most) for each in (self.low, self.high))
         return Interval(self.value, low, high, self.count)
 
+    def no_finer_than(self, step: float) -> "Interval":
+        """The interval of a value that comes in steps: equal repetitions do not make it exact."""
+        low, high = min(self.low, self.value - step), max(self.high, self.value + step)
+        return self if math.isnan(self.low) else Interval(self.value, low, high, self.count)
+
     def __str__(self) -> str:
         if math.isnan(self.low):
             return f"{self.value:.3g}"
