@@ -224,3 +224,12 @@ def test_without_polib_nothing_is_fetched(market, monkeypatch):
     with pytest.raises(FetchError, match=r"polib is needed.*attnrate\[data\]"):
         translation()
     assert not (market.folder / "asked").exists()
+
+
+def test_a_terminal_shows_which_package_it_is_and_a_bar_of_each(market, on_a_terminal):
+    said = on_a_terminal(translation)
+    for number, name in enumerate(("toy-a", "toy-b", "toy-c", "toy-d")):
+        assert f"{number}/4" in said
+        assert name in said
+    assert "toy-a_1%3a1.0-1_all.deb" in said
+    assert "Traceback" not in said
