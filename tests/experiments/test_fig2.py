@@ -7,7 +7,6 @@ import pytest
 from attnrate.experiments import fig2, load
 from attnrate.experiments.experiment import Result
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.models.vit import vit_settings
 
 
 def made(seed, variation=0.2, rank=10.0, ranks=8.0, error=0.4):
@@ -68,15 +67,14 @@ def test_quick_looks_at_the_largest_models_of_fig3_and_trains_nothing():
     assert all(theirs[task.trial.key].label["m_h"] == largest for task in ours)
 
 
-def test_paper_has_the_cpu_preset_over_seeds():
-    tasks = load("fig2").tasks("paper")
-    ours = [task for task in tasks if fig2.BESIDE not in task.label]
+def test_paper_has_models_of_fig3_that_are_trained_for_longer():
+    ours = [task for task in load("fig2").tasks("paper") if fig2.BESIDE not in task.label]
     assert [task.label for task in ours] == [{"m_h": 64, "seed": seed} for seed in range(3)]
-    for task in ours:
-        asked = task.trial.target["image"]
-        assert vit_settings(**asked["model"]) == vit_settings("cpu", m_v=64)
-        assert asked["profiled"] == 1000
-        assert task.trial.target["train"] == 50_000
+    theirs = [task for task in load("fig3").tasks("paper") if task.label["m_h"] == 64]
+    for one, other in zip(ours, theirs, strict=True):
+        a, b = one.trial.target["image"], other.trial.target["image"]
+        assert {name for name in a if a[name] != b[name]} == {"epochs", "tuned"}
+        assert a["epochs"] == 4 * b["epochs"]
 
 
 def test_optimisers_are_compared_on_models_that_differ_in_nothing_else():
@@ -104,9 +102,9 @@ def test_models_beside_are_told_and_decide_nothing():
     good = [made(seed) for seed in range(3)]
     assert verdicts(*good, *beside) == verdicts(*good)
     said = load("fig2").conclude([*good, *beside])
-    assert "60 [60, 60] by Muon" in said.paragraphs[0]
-    assert "60 [60, 60] by AdamW" in said.paragraphs[0]
-    assert [row[0] for row in said.tables[0].rows].count("of Fig. 3, by AdamW") == 3
+    assert "60 [60, 60] after 3 epochs of Muon" in said.paragraphs[0]
+    assert "60 [60, 60] after 3 epochs of AdamW" in said.paragraphs[0]
+    assert [row[0] for row in said.tables[0].rows].count("AdamW") == 3
 
 
 def test_equal_seeds_do_not_make_a_share_exact():

@@ -25,6 +25,7 @@ def values(name, share):
         "moved": {**half, "count": 7},
         "samples": [["a", "b", "c"]],
         "parameters": 10,
+        "epochs": [{"loss": 5.0}, {"loss": 4.0 - share}],
         "tests": 9,
         "documented": True,
     }
@@ -89,7 +90,7 @@ def test_a_drop_that_is_not_there_from_scratch_may_be_of_too_short_a_tuning(name
 def test_the_drop_as_the_paper_has_it_stands_beside_ours(name):
     results = everything(name, original=0.8, tuned=0.72, seeds=1)
     results[0].values["continued"] = values(name, 0.9)
-    results[0].values.update(epochs=[{"test_accuracy": 0.8}] * 4, images=100)
+    results[0].values.update(epochs=[{"test_accuracy": 0.8, "loss": 2.0}] * 4, images=100)
     results[0].values["tuned"]["epochs"] = [{}] * 2
     said = concluded(name, results)
     row = dict(zip(said.tables[0].columns, said.tables[0].rows[0], strict=True))
@@ -160,6 +161,14 @@ def test_verdicts_at_the_border():
     assert lost(Interval(0.1, 0.0501, 0.2, 3), True) == "holds"
     assert lost(Interval(0.03, 0.01, 0.05, 3), True) == "does not hold"
     assert lost(Interval(0.1, 0.0501, 0.2, 3), False) == "open"
+
+
+@pytest.mark.parametrize(("name", "ends"), [(NAMES[0], (0.8, 0.6)), (NAMES[1], (3.2, 3.4))])
+def test_curves_of_one_seed_tell_how_training_went(name, ends):
+    figure = concluded(name, everything(name, original=0.8, scratch=0.6)).figures[1]
+    series = {each.label: each.y for each in figure.panels[0].series}
+    model = MODELS[name][0]
+    assert [series[label][-1] for label in (model, f"{model}, altered")] == pytest.approx(ends)
 
 
 def test_translations_are_shown_with_the_signature():

@@ -4,7 +4,7 @@ The paper has a ViT-B/16. Here thirty models are trained for this figure and Tab
 small and sees the images a few times only: its errors are larger, and what is compared is how they
 depend on m_h. Values have one size (m_v = 32) in every model: m_h bounds the rank of the logits and
 nothing else. Of small ViTs the chosen one learns most in its time: a wider or deeper one has seen
-fewer images by then. Fig. 2, which asks what trained heads are like, has larger models.
+fewer images by then. Fig. 2, which asks what trained heads are like, trains them for longer.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,12 @@ from attnrate.experiments.experiment import (
     Task,
     other_work,
 )
-from attnrate.experiments.real_work import image_settings, image_work, recipe_of
+from attnrate.experiments.real_work import image_settings, image_work
 
 #: Images a second on one core while the other is as busy, and what is to be paid besides training
 _SPEED, _BESIDES = 400.0, 35.0
 _MODEL = {"width": 64, "layers": 4, "m_ff": 128, "m_v": 32}
 _BATCH = 64
-#: The same for the `cpu` preset
-_SPEED_WHOLE, _BESIDES_WHOLE = 110.0, 120.0
 _QUICK_MODEL = {"width": 64, "layers": 2, "m_ff": 128, "m_v": 16}
 _QUICK_SIZES, _SIZES = (1, 4, 16), (1, 2, 4, 8, 16, 32, 64)
 _TRAIN, _TEST = 50_000, 10_000
@@ -47,17 +45,10 @@ def quick_task(label: dict[str, Any], seed: int = 0, **changes: Any) -> Task:
 def full_task(label: dict[str, Any], seed: int = 0, **changes: Any) -> Task:
     """A small model on all images."""
     model = {**_MODEL, **changes.pop("model", {})}
-    asked = image_settings(epochs=EPOCHS, batch=_BATCH, model=model, **changes)
+    asked = image_settings(**{"epochs": EPOCHS, **changes}, batch=_BATCH, model=model)
     judged = 3 if asked["tuned"] else 1
     cost = _BESIDES * judged + _TRAIN * (asked["epochs"] + 2 * asked["tuned"]) / _SPEED
     return _task(asked, _TRAIN, _TEST, label, seed, cost)
-
-
-def whole_task(m_h: int, seed: int, epochs: int) -> Task:
-    """The `cpu` preset on all images, to look at its heads."""
-    asked = image_settings(epochs=epochs, model={"m_h": m_h, "m_v": 64}, profiled=_PROFILED)
-    cost = _BESIDES_WHOLE + _TRAIN * epochs / _SPEED_WHOLE
-    return _task(asked, _TRAIN, _TEST, {"m_h": m_h}, seed, cost)
 
 
 def _task(
@@ -83,12 +74,11 @@ def largest_tasks(preset: Preset) -> list[Task]:
     ]
 
 
-def control_tasks() -> list[Task]:
-    """The same models as the largest, trained by AdamW: do spectra depend on the optimiser?"""
+def tasks_beside(**changes: Any) -> list[Task]:
+    """Models of the largest head size that differ in these settings alone."""
     model = {"m_h": _SIZES[-1]}
     return [
-        full_task(model, seed, model=model, recipe=recipe_of("rival"), profiled=_PROFILED)
-        for seed in range(SEEDS)
+        full_task(model, seed, model=model, profiled=_PROFILED, **changes) for seed in range(SEEDS)
     ]
 
 

@@ -306,6 +306,29 @@ def _figure(found: Scores, half: Half) -> Figure:
     )
 
 
+def learning(
+    results: Sequence[Result], half: Half, value: str, measure: str, unit: str
+) -> tuple[Figure, ...]:
+    """How `value` of every epoch went on, for the models of the least seed; none without any."""
+    done = [one for one in results if "epochs" in one.values]
+    if not done:
+        return ()
+    seed = min(one.label["seed"] for one in done)
+    series = []
+    for one in select(done, seed=seed):
+        values = tuple(epoch[value] for epoch in one.values["epochs"])
+        label = one.label["model"] + (", altered" if one.label["altered"] else "")
+        series.append(Series(label, tuple(float(i + 1) for i in range(len(values))), values))
+    return (
+        Figure(
+            f"{half.name}-epochs",
+            f"{measure.capitalize()} while training goes on",
+            f"Seed {seed}.",
+            (Curves(f"seed {seed}", unit, measure, tuple(series)),),
+        ),
+    )
+
+
 def _table(found: Scores, results: Sequence[Result], half: Half, note: str) -> Table:
     rows = []
     for model, ways in found.items():

@@ -11,8 +11,7 @@ from typing import Any
 
 from attnrate.experiments import fig3
 from attnrate.experiments.experiment import Conclusion, Experiment, Preset, Result, Task
-from attnrate.experiments.plots import Curves, Figure, Series
-from attnrate.experiments.table1 import Half, conclusion
+from attnrate.experiments.table1 import Half, conclusion, learning
 
 VIT, RIVAL = "ViT", "GRU"
 #: Seeds of the models that Fig. 3 does not have
@@ -79,26 +78,8 @@ def conclude(results: Sequence[Result]) -> Conclusion:
         note="Accuracies on the test images; the altered order moves the first ten patches to the "
         "end before positions are added.",
     )
-    done = [one for one in results if "epochs" in one.values and one.label["seed"] == 0]
-    return replace(said, figures=(*said.figures, _learning(done))) if done else said
-
-
-def _learning(done: Sequence[Result]) -> Figure:
-    series = []
-    for one in done:
-        epochs = [epoch["test_accuracy"] for epoch in one.values["epochs"]]
-        label = one.label["model"] + (", altered" if one.label["altered"] else "")
-        series.append(
-            Series(
-                label, tuple(float(number) for number in range(1, len(epochs) + 1)), tuple(epochs)
-            )
-        )
-    return Figure(
-        "table1-cifar-epochs",
-        "Test accuracy over the epochs",
-        "Seed 0; on a part of the test images while training goes on.",
-        (Curves("seed 0", "epoch", "test accuracy", tuple(series)),),
-    )
+    curves = learning(results, HALF, "test_accuracy", "accuracy on some tests", "epoch")
+    return replace(said, figures=(*said.figures, *curves))
 
 
 WORK: dict[str, Any] = {}

@@ -9,6 +9,7 @@ paper has none.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnrate.experiments.experiment import (
@@ -22,7 +23,7 @@ from attnrate.experiments.experiment import (
 )
 from attnrate.experiments.plots import Table
 from attnrate.experiments.real_translation import translation_settings, translation_work
-from attnrate.experiments.table1 import WAYS, Half, conclusion
+from attnrate.experiments.table1 import WAYS, Half, conclusion, learning
 
 MODEL, RIVAL = "Transformer", "GRU"
 #: Tokens a second on one core while the other is as busy; in one pass over the pairs; and what is
@@ -110,7 +111,9 @@ def conclude(results: Sequence[Result]) -> Conclusion:
     values = done[0].values
     known = "the documented test set" if values["documented"] else "not the documented test set"
     note = f"{values['moved']['count']} of {values['tests']} test sentences, {known}."
-    return conclusion(results, HALF, (_whole(done), _samples(done)), note)
+    said = conclusion(results, HALF, (_whole(done), _samples(done)), note)
+    curves = learning(results, HALF, "loss", "training loss", "part of the training")
+    return replace(said, figures=(*said.figures, *curves))
 
 
 def _by_way(one: Result) -> dict[str, Any]:
