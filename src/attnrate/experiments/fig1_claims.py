@@ -171,7 +171,7 @@ def _rate(results: Results, target: Spectral, curve: str) -> Claim:
         # trained errors that fall more slowly refute nothing: training may not have got there
     if found is not None:
         told = (
-            f"Fitted, a m_h^-b + c has b = {found.b} and c = {found.c:.2g}, claimed is b = "
+            f"Fitted, a m_h^-b + c has b = {found} and c = {found.c:.2g}, claimed is b = "
             f"{target.rate:.3g}. "
         )
     whose = "the construction in the proof" if built else "trained Transformers"

@@ -26,6 +26,7 @@ from attnrate.experiments.experiment import (
     Task,
     select,
 )
+from attnrate.experiments.fig3_read import ROUNDING
 from attnrate.experiments.plots import Figure, Matrix, Panel, Table, Violins, violin_values
 from attnrate.experiments.real_claims import decided, missing, untestable
 from attnrate.experiments.real_work import recipe_of
@@ -248,8 +249,7 @@ def _figures(one: Result) -> tuple[Figure, ...]:
 def _violins(title: str, rows: Sequence[Sequence[float]]) -> Panel:
     """One violin a singular value."""
     values = tuple(violin_values(row) for row in rows)
-    # what lies at the rounding of the arithmetic would stretch the axis over empty decades
-    floor = 1e-6 * max(max(row) for row in values)
+    floor = ROUNDING * max(max(row) for row in values)
     count = sum(row[len(row) // 2] > floor for row in values)
     places = tuple(float(place) for place in range(1, count + 1))
     return Violins(title, "k", "σ_k / T", "over images", places, values[:count], y_scale="log")

@@ -10,6 +10,7 @@ from attnrate.experiments.fig3_read import (
     MEASURES,
     PAPER_CONSTANT,
     PAPER_EXPONENT,
+    ROUNDING,
     by_head_size,
     distances,
     head_sizes,
@@ -29,6 +30,7 @@ def spectra_figure(done: Sequence[Result]) -> Figure:
     for m_h in head_sizes(done):
         ours = select(done, m_h=m_h)
         sigma = np.stack([mean_spectrum(one) for one in ours])
+        sigma = sigma[:, sigma.min(0) > ROUNDING * sigma.max()]
         k = tuple(float(place) for place in range(1, sigma.shape[1] + 1))
         low, high = (tuple(edge.tolist()) for edge in (sigma.min(0), sigma.max(0)))
         ends: dict[str, Any] = {"low": low, "high": high} if len(ours) > 1 else {}
@@ -36,7 +38,7 @@ def spectra_figure(done: Sequence[Result]) -> Figure:
     by_size = by_head_size(distances(done))
     m_h_of = tuple(float(m_h) for m_h in by_size)
     means = tuple(mean(row).value for row in by_size.values())
-    panels = [Curves("spectra", "k", "σ_k / T", tuple(series), y_scale="log")]
+    panels = [Curves("spectra", "k", "σ_k / T", tuple(series), "log", "log")]
     if m_h_of:
         edges = [(min(row), max(row)) for row in by_size.values()]
         low, high = zip(*edges, strict=True)

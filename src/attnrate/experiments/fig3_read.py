@@ -12,6 +12,9 @@ from attnrate.theory.statistics import Interval, mean, slope
 
 #: Fig. 3(b) of the paper: m_h^-0.27 + 1.05
 PAPER_EXPONENT, PAPER_CONSTANT = 0.27, 1.05
+#: Singular values below this share of the largest are the rounding of the arithmetic, and would
+#: stretch an axis over empty decades
+ROUNDING = 1e-6
 MEASURES = {
     "train_loss": "training loss",
     "test_loss": "test loss",
