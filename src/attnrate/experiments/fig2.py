@@ -1,7 +1,7 @@
 """Fig. 2: the logits' singular values of a ViT over images, head by head.
 
 The paper shows violins for the first head of a ViT-B/16. Here the model is that of Fig. 3 with the
-largest head size, trained four times as long, because ranks grow while heads learn (quick: as in
+largest head size, trained four times as long, so that what is looked at has learned (quick: as in
 Fig. 3, the same task). The first layer's first head is drawn as in the paper, the last layer's
 beside it, and all heads are summed up, with and without what softmax cannot see, and beside the
 untrained model. Muon, which trains them, moves weights by as much in every direction, so models
