@@ -1,6 +1,5 @@
 """A power law that falls to a constant, y = a m^-b + c: least squares, with the interval of b."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,8 +29,7 @@ class PowerLaw:
     @property
     def bounded(self) -> bool:
         """Whether the data bound b on both sides."""
-        inside = self.b.low > LEAST and self.b.high < MOST
-        return math.isfinite(self.b.low) and math.isfinite(self.b.high) and inside
+        return None not in self.limits
 
     @property
     def seen(self) -> bool:

@@ -79,24 +79,21 @@ def scores(results: Sequence[Result], half: Half) -> Scores:
     return found
 
 
-def drop(found: Scores, model: str, way: str) -> Interval:
-    """The relative drop from the original order, over the seeds that have both."""
-    return mean([1 - after / before for before, after in _paired(found, model, way)])
+def drop(found: Scores, model: str, way: str, since: str | None = None) -> Interval:
+    """The relative drop from the original order, over the seeds that have both.
+
+    It is from the model that was trained for as long, unless `since` names another.
+    """
+    pairs = _paired(found, model, way, since)
+    return mean([1 - after / before for before, after in pairs])
 
 
-def _plain_drop(found: Scores, model: str) -> Interval:
-    """As the paper's: from the original to the fine-tuned, which was trained for longer."""
-    ways = found.get(model, {})
-    before, after = ways.get("original", {}), ways.get("tuned", {})
-    return mean(
-        [1 - after[seed] / before[seed] for seed in before if seed in after and before[seed]]
-    )
-
-
-def _paired(found: Scores, model: str, way: str) -> list[tuple[float, float]]:
+def _paired(
+    found: Scores, model: str, way: str, since: str | None = None
+) -> list[tuple[float, float]]:
     """The scores of either order, of the seeds that have both."""
     ways = found.get(model, {})
-    before, after = ways.get(_BEFORE[way], {}), ways.get(way, {})
+    before, after = ways.get(since or _BEFORE[way], {}), ways.get(way, {})
     return [(before[seed], after[seed]) for seed in before if seed in after and before[seed] > 0]
 
 
@@ -336,7 +333,7 @@ def _table(found: Scores, results: Sequence[Result], half: Half, note: str) -> T
         cells = [str(mean([*by.values()])) if by else None for by in ways.values()]
         drops = [
             drop(found, model, "tuned"),
-            _plain_drop(found, model),
+            drop(found, model, "tuned", since="original"),
             drop(found, model, "scratch"),
         ]
         told = [str(each) if each.count else None for each in drops]
