@@ -108,10 +108,22 @@ def test_models_beside_are_told_and_decide_nothing():
 
 
 def test_equal_seeds_do_not_make_a_share_exact():
-    # 11 of 12 heads in every seed: one more or less would decide otherwise
+    # 33 of 36 heads: one less would be below the limit of 0.9
     results = [made(seed) for seed in range(3)]
     for one in results:
         one.values["spectra"]["rank99"] = [[8.0, 8.0]] * 5 + [[8.0, 60.0]]
     claim = load("fig2").conclude(results).claims[2]
     assert claim.verdict == "open"
-    assert (claim.low, claim.high) == pytest.approx((10 / 12, 1.0))
+    assert (claim.low, claim.high) == pytest.approx((32 / 36, 34 / 36))
+
+
+def test_a_model_of_few_heads_can_be_of_low_rank_in_all_of_them():
+    # as many heads as in the full preset: 4 layers of 2
+    results = [made(seed, variation=-0.4) for seed in range(3)]
+    for one in results:
+        one.values["spectra"]["rank99"] = [[8.0, 8.0]] * 4
+    claim = load("fig2").conclude(results).claims[2]
+    assert claim.verdict == "holds"
+    assert (claim.low, claim.high) == pytest.approx((23 / 24, 1.0))
+    results[0].values["spectra"]["rank99"] = [[8.0, 8.0]] * 3 + [[60.0, 60.0]]
+    assert load("fig2").conclude(results).claims[2].verdict == "open"

@@ -3,8 +3,8 @@
 The paper has a ViT-B/16. Here thirty models are trained for this figure and Table 1, so each is
 small and sees the images a few times only: its errors are larger, and what is compared is how they
 depend on m_h. Values have one size (m_v = 32) in every model: m_h bounds the rank of the logits and
-nothing else. Of small ViTs the chosen one learns most in its time: a wider or deeper one has seen
-fewer images by then. Fig. 2, which asks what trained heads are like, trains them for longer.
+nothing else. The size is what the time for all of them allows; that it is the best one for that
+time is not claimed. Fig. 2, which asks what trained heads are like, trains them for longer.
 """
 
 from collections.abc import Sequence
