@@ -8,6 +8,9 @@ BENCHMARKS := $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help reproduce demo test check bench docs clean
+# Where bytecode is not kept, each of the hundreds of processes that tests and experiments start
+# compiles torch anew, which is half of its time.
+unexport PYTHONDONTWRITEBYTECODE
 # Two installs into one .venv at a time would spoil it, so `make -j` runs the targets in turn.
 .NOTPARALLEL:
 
