@@ -196,3 +196,10 @@ def test_every_model_has_its_altered_counterpart(name):
         labels = [task.label for task in load(name).tasks(preset)]
         for model in MODELS[name]:
             assert {lab["altered"] for lab in labels if lab["model"] == model} == {True, False}
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_translators_see_every_pair_once_as_their_verdicts_say(preset):
+    for task in load("table1-translation").tasks(preset):
+        asked = task.trial.target["text"]
+        assert asked["epochs"] == asked["parts"]

@@ -48,7 +48,8 @@ class Half:
     `score` is what is compared here, `measure` what the paper has two values of. `attention` and
     `rivals` are values of the label "model"; verdicts are of `attention`. `learned`
     is the score from which on a model counts, `cannot` why the paper's numbers are out of reach,
-    `symmetry` why training from scratch cannot tell orders apart, if it cannot.
+    `beforehand` what is known before training of whether it can tell orders apart, `trained` how
+    little our models have been.
     """
 
     name: str
@@ -61,7 +62,8 @@ class Half:
     paper: tuple[float, float]
     learned: float
     cannot: str
-    symmetry: str = ""
+    beforehand: str = ""
+    trained: str = ""
 
 
 def scores(results: Sequence[Result], half: Half) -> Scores:
@@ -155,7 +157,7 @@ def _claims(found: Scores, half: Half) -> tuple[Claim, ...]:
             found,
             model,
             "tuned",
-            _SHORT if short else "",
+            (_SHORT if short else "") + half.trained,
         ),
         _claim(
             half,
@@ -166,7 +168,7 @@ def _claims(found: Scores, half: Half) -> tuple[Claim, ...]:
             found,
             model,
             "scratch",
-            half.symmetry,
+            half.beforehand + half.trained,
         ),
         _claim(
             half,

@@ -49,6 +49,11 @@ _CANNOT = (
     "WMT 2014 and the paper's training cannot be had here; ours are messages of programs, whose "
     "scores do not compare, only their change."
 )
+_BEFOREHAND = (
+    " Nothing promises that it does: where sentences differ in length, moving ten tokens to the "
+    "end is another permutation for every length, which positions cannot undo for all at once."
+)
+_TRAINED = " All models have seen every pair once; it may be otherwise after more training."
 
 
 def score(values: Mapping[str, Any]) -> float:
@@ -67,6 +72,8 @@ HALF = Half(
     (26.85, 25.91),
     5.0,
     _CANNOT,
+    _BEFOREHAND,
+    _TRAINED,
 )
 
 
