@@ -100,7 +100,7 @@ def _shares(done: Sequence[Result], which: str) -> Interval:
     """Over seeds; one head of one seed more or less makes a step."""
     heads = sum(np.array(one.values["spectra"][which]).size for one in done)
     found = mean([low_rank_share(one, which) for one in done])
-    return found.no_finer_than(1 / heads if heads else 0.0).within(0.0, 1.0)
+    return found.no_finer_than(1 / max(heads, 1)).within(0.0, 1.0)
 
 
 def _learned(done: Sequence[Result]) -> bool:

@@ -53,7 +53,10 @@ _BEFOREHAND = (
     " Nothing promises that it does: where sentences differ in length, moving ten tokens to the "
     "end is another permutation for every length, which positions cannot undo for all at once."
 )
-_TRAINED = " All models have seen every pair once; it may be otherwise after more training."
+_TRAINED = (
+    " All models have seen every pair once, but for what fine-tuning or training on adds; it may "
+    "be otherwise after more training."
+)
 
 
 def score(values: Mapping[str, Any]) -> float:
