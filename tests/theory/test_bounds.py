@@ -406,3 +406,11 @@ def test_hard_max_and_altered_targets_are_refused():
 def test_the_networks_term_of_a_target_of_many_variables_is_refused_with_a_way_out(make):
     with pytest.raises(InputError, match="Leave m_ff out"):
         jackson_bound(make(), 4, 64)
+
+
+def test_an_exponent_beyond_all_floats_leaves_no_rank_term() -> None:
+    from attnrate.targets import spectral_target
+    from attnrate.theory.bounds import jackson_bound
+
+    printed = jackson_bound(spectral_target(1000, 2, 4), 2, form="printed", alpha=1000)
+    assert printed.rank_term == 0.0

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from attnrate.errors import InputError
+from attnrate.files import replaced
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +41,9 @@ def check_plot(path: Path | None) -> None:
 def save(figure: "Figure", path: Path) -> None:
     """Draw a figure into a file and say so."""
     try:
-        figure.savefig(path, dpi=150)
+        # never through a link, and the file that was there stays if the disk is full
+        with replaced(path) as beside:
+            figure.savefig(beside, dpi=150, format=path.suffix[1:].lower())
     except OSError as problem:
         fail(f"could not write {path}: {problem.strerror}", 1)
     Console(stderr=True).print(f"drew {path}", highlight=False, markup=False)
@@ -53,7 +56,17 @@ def busy(what: str) -> Any:
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on one line."""
-    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # a file's name may hold bytes that are no text, which only the escapes of JSON can carry
+    typer.echo(text if text.isprintable() or _encodes(text) else json.dumps(value, allow_nan=False))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def fail(message: str, code: int) -> NoReturn:

@@ -35,6 +35,12 @@ def pod(
     gauge: GaugeOption = None,
     rtol: Annotated[float, typer.Option(help="Accuracy, relative to sigma_1.")] = 1e-12,
     max_rank: Annotated[int, typer.Option(help="Most singular values to return.")] = 512,
+    max_evaluations: Annotated[
+        int | None, typer.Option(help="Evaluations of RHO after which it ends; 10 million.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Seconds after which it ends; no limit.")
+    ] = None,
     as_json: JsonOption = False,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the spectrum into this file.", metavar="FILE")
@@ -46,9 +52,18 @@ def pod(
 
     check_plot(plot)
     rho = parse_coupling(expression)
-    with busy("decomposing"), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)  # said below, in the result
-        result = decompose(rho, u, v, rtol=rtol, max_rank=max_rank, gauge=gauge)
+        result = decompose(
+            rho,
+            u,
+            v,
+            rtol=rtol,
+            max_rank=max_rank,
+            gauge=gauge,
+            max_evaluations=max_evaluations,
+            max_seconds=max_seconds,
+        )
     decay = result.decay()
     if plot is not None:
         save(result.plot(), plot)
@@ -63,12 +78,16 @@ def pod(
                 "sigma": result.sigma.tolist(),
                 "rest": result.rest,
                 "error": result.error,
+                "residual": result.residual,
+                "resolution": result.resolution,
                 "converged": result.converged,
                 "evaluations": result.evaluations,
                 "decay": {
                     "law": decay.law,
                     "alpha": decay.alpha,
                     "rate": decay.rate,
+                    "order": decay.order,
+                    "noise_floor": decay.noise_floor,
                     "interval": decay.interval,
                     "reason": decay.reason,
                 },

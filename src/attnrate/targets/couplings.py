@@ -12,6 +12,8 @@ from jaxtyping import Float, Float64
 from attnrate.errors import InputError, require_callable, require_whole
 from attnrate.targets.checks import require_floats, require_number, require_vector
 
+#: The most singular values that a target is given by: more take hours and gigabytes
+MOST_RANK = 1_000_000
 _BLOCK = 64  # bases held at once: the memory of a long spectrum is that of a short one
 
 
@@ -245,7 +247,7 @@ def spectral_coupling(alpha: object, rank: object) -> SpectralCoupling:
             rank,
             "The paper's r = ∞ must be a long finite sum: pass e.g. rank=256.",
         )
-    k = np.arange(1, require_whole("rank", rank, 1) + 1, dtype=np.float64)
+    k = np.arange(1, require_whole("rank", rank, 1, MOST_RANK) + 1, dtype=np.float64)
     return SpectralCoupling(k**-alpha)
 
 

@@ -13,6 +13,8 @@ from attnrate.targets.couplings import Coupling, FunctionCoupling, spectral_coup
 from attnrate.targets.inputs import InputLaw, UniformInputs
 from attnrate.targets.seeds import generator
 
+#: The longest sequences of a target: a single one of these takes a gigabyte and more
+MOST_LENGTH = 10_000_000
 _ENTRIES_AT_ONCE = 2**22  # largest intermediate tensor of one batch: 32 MB in float64
 _LARGEST_SEED = 2**63 - 1
 
@@ -118,7 +120,7 @@ class AttentionTarget(Target):
         object.__setattr__(self, "F", require_callable("F", F))
         object.__setattr__(self, "f", require_callable("f", f))
         object.__setattr__(self, "rho", _coupling(rho, law.d))
-        object.__setattr__(self, "length", require_whole("length", length, 1))
+        object.__setattr__(self, "length", require_whole("length", length, 1, MOST_LENGTH))
         object.__setattr__(self, "inputs", law)
         object.__setattr__(self, "normalise", normalise)
         object.__setattr__(self, "name", name)
@@ -172,7 +174,7 @@ def identity(x: Float[torch.Tensor, "..."]) -> Float[torch.Tensor, "..."]:
 def spectral_target(alpha: object, rank: object, length: object = 16) -> AttentionTarget:
     """Fig. 1's target: F = f = id, x uniform on [0, 1], ρ with σ_k = k^-α and the given rank."""
     rho = spectral_coupling(alpha, rank)
-    length = require_whole("length", length, 1)
+    length = require_whole("length", length, 1, MOST_LENGTH)
     return AttentionTarget(identity, identity, rho, length, name=f"spectral α={alpha} r={rank}")
 
 

@@ -90,7 +90,7 @@ class CouplingBasis:
             # every pair of positions has its own block of the domain, and they add up to the tail
             least = min(b - a for a, b in inputs.intervals)
             return tail**2 / (length * least**2)
-        return (length - 1) * (tail / _volume(self.domain)) ** 2
+        return (length - 1) * (tail / self.domain.volume) ** 2
 
     def diagonal_energy(self, r: int) -> float:
         """E mean_t |rho - rho_r|² at (x(t), x(t)), the pair s = t."""
@@ -218,12 +218,6 @@ def _on_tokens(function: Callable[[object], Array], domain: Domain) -> TokenFunc
         return torch.as_tensor(values, dtype=x.dtype, device=x.device)
 
     return evaluate
-
-
-def _volume(domain: Domain) -> float:
-    if isinstance(domain, Samples):
-        return 1.0
-    return float(np.prod([sum(b - a for a, b in axis) for axis in domain.axes]))
 
 
 def fine_grid(domain: Domain, features: int) -> Grid | Samples:

@@ -122,7 +122,10 @@ def _norm(norm: object) -> Norm:
 def _printed(target: AttentionTarget, measures: Complexity, m_h: int, m_ff: int | None) -> Bound:
     """Eq. 17 as it stands."""
     scale = target.length**2 * measures.C0
-    rank = scale * measures.C1 / m_h ** (2 * measures.alpha - 1)
+    try:
+        rank = scale * measures.C1 / m_h ** (2 * measures.alpha - 1)
+    except OverflowError:  # m_h^(2α-1) is beyond 1e308
+        rank = 0.0
     networks = 0.0
     if m_ff is not None:
         beta = measures.beta

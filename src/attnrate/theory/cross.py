@@ -8,6 +8,7 @@ Phase 2  `resolve`: the pivots are points of the domain, so the slices through t
          each side's grid is refined until those functions are resolved.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.linalg import solve_triangular
 
 from attnrate.theory.domain import Samples
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.panels import Array, Grid
+from attnrate.theory.panels import FULL_ORDER, Array, Grid
 
 #: Entries of a matrix that is asked for and eliminated whole
 _SMALL = 1 << 14
@@ -27,6 +28,9 @@ _WEAKEST = 0.001
 _MOST_NODES = 1 << 17
 #: Refinements in a row that may fail to resolve more
 _PATIENCE = 3
+#: Bisections towards a place where something is missed, and the panels they may make
+_FOCUS_DEPTH = 14
+_FOCUS_PANELS = 64
 #: Entries of one side's slices (nodes x rank) beyond which it is not refined further
 _MOST_ENTRIES = 1 << 25
 
@@ -242,12 +246,42 @@ def holds(
     return bool(np.max(np.abs(gap)) <= tolerance * cross.scale)
 
 
-def kinked(cross: Cross, rho: Evaluator, grid: Grid) -> bool:
-    """Whether slices of rho are rough at a place or two at most (one axis)."""
-    slices = rho.outer(grid.nodes, cross.v[:16])
+def kinked(rho: Evaluator, grid: Grid, v: Float[Array, "slices e"]) -> bool:
+    """Whether slices of rho at these v are rough, in half of the panels at most (one axis)."""
+    slices = rho.outer(grid.nodes, v)
     slices = slices / np.sqrt(grid.weights @ slices**2 + np.finfo(float).tiny)
     rough = np.sum(grid.missed_by_column(slices) > 1e-10, axis=0)
-    return bool(1 <= np.max(rough, initial=0) <= 2)
+    return bool(1 <= np.max(rough, initial=0) <= grid.axes[0].panels // 2)
+
+
+def focused(
+    grid: Grid,
+    at: Float[Array, "places d"],
+    truth: Float[Array, " places"],
+    slices: Callable[[Float[Array, "nodes d"]], Float[Array, "nodes places"]],
+    tolerance: float,
+) -> tuple[Grid, bool]:
+    """One axis with panels bisected until they show what is at those places; whether they do.
+
+    `slices` gives rho along this axis through each of the places, and `truth` is rho there. Panels
+    are bisected in which the polynomial of a slice misses its place or is not resolved; those of a
+    kink never are.
+    """
+    (axis,) = grid.axes
+    grid = Grid((axis.with_order(FULL_ORDER).cut(-(-axis.order // FULL_ORDER)),))
+    for _ in range(_FOCUS_DEPTH):
+        (axis,) = grid.axes
+        values = slices(grid.nodes)
+        off = np.abs(np.diagonal(grid.interpolate(values, at)) - truth) > tolerance
+        chosen = np.any(grid.missed_by_column(values) > tolerance, axis=1)
+        chosen[axis.locate(at[:, 0])[0][off]] = True
+        chosen &= axis.wide()
+        if not chosen.any():
+            return grid, True
+        if axis.panels + chosen.sum() > _FOCUS_PANELS:
+            break
+        grid = Grid((axis.refined(chosen)[0],))
+    return grid, False
 
 
 def resolve(

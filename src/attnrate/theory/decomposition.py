@@ -16,6 +16,7 @@ from attnrate.errors import InputError, require_whole
 from attnrate.theory.decay import DecayFit, fit_decay
 from attnrate.theory.domain import Domain, Samples, real_array
 from attnrate.theory.evaluate import Evaluator, numbers_only
+from attnrate.theory.fresh import RESOLUTION
 from attnrate.theory.panels import Array, Grid
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 Gauge: TypeAlias = Literal["softmax"] | None
 EPS = float(np.finfo(float).eps)
-#: Points that did not make a result, at which it is tried
-FRESH = 200
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,12 @@ class Side:
 class Pod:
     """rho(u, v) = Σ_k sigma_k phi_k(u) psi_k(v), phi and psi orthonormal in L².
 
-    `error` estimates the largest error of the returned singular values (absolute); `rest` is the
-    root of the sum of squares of those not returned. When `converged`, error <= rtol·‖rho‖.
+    `error` bounds the error of the returned singular values (absolute), and `rest` is the root of
+    the sum of squares of those not returned; together, `residual`, they bound what the returned
+    terms leave of rho in L². When `converged`, error <= rtol·‖rho‖. A feature of rho that covers
+    less than `resolution` of the domain may have been missed; larger ones were met by the fresh
+    pairs at which the result was tried, with 95 % confidence. It is 0 where rho was
+    asked at all pairs of samples.
     """
 
     sigma: Float[Array, " rank"]
@@ -83,6 +86,7 @@ class Pod:
     rtol: float
     gauge: Gauge
     evaluations: int
+    resolution: float
     _u: Side = field(repr=False)
     _v: Side = field(repr=False)
 
@@ -90,6 +94,11 @@ class Pod:
     def rank(self) -> int:
         """How many singular values are returned: those above rtol·sigma_1, at most max_rank."""
         return len(self.sigma)
+
+    @property
+    def residual(self) -> float:
+        """A bound on the L² norm of rho minus the returned terms (modulo the gauge, if any)."""
+        return self.rest + self.error
 
     def phi(self, u: object) -> Float[Array, "*shape rank"]:
         """phi_1 … phi_rank at any points of the first domain: shape of the points, then rank."""
@@ -131,8 +140,19 @@ class Pod:
         )
 
     def decay(self, level: float = 0.95) -> DecayFit:
-        """The law that sigma follows; a spectrum that ends well above rtol has finite rank."""
-        ends = self.rest <= 10 * self.rtol * self.norm
+        """The law that sigma follows; a spectrum that ends well above rtol has finite rank.
+
+        Not so where it ends because samples do: as many values as there are samples (one less under
+        the softmax gauge, which takes the mean over v out) say nothing of the rank of rho. Nor
+        where it has not converged: what was missed may go on, and values below the error are not
+        known.
+        """
+        if not self.converged and self.rank:
+            return fit_decay(self.sigma[: max(1, int(np.sum(self.sigma > self.error)))], level)
+        gauged = 0 if self.gauge is None else 1
+        sides = ((self._u.domain, 0), (self._v.domain, gauged))
+        sizes = [len(d.points) - less for d, less in sides if isinstance(d, Samples)]
+        ends = self.rest <= 10 * self.rtol * self.norm and self.rank < min(sizes, default=np.inf)
         clear = self.rank == 0 or self.sigma[-1] > 1e4 * self.rtol * self.sigma[0]
         return fit_decay(np.append(self.sigma, 0.0) if ends and clear else self.sigma, level)
 
@@ -174,9 +194,15 @@ class Pod:
         gauge = ", modulo the softmax gauge" if self.gauge else ""
         return (
             f"POD of rank {self.rank}{gauge}: sigma = {shown}\n"
-            f"  {state}, error of sigma about {self.error:.1e}{beyond}; "
-            f"{self.evaluations:,} evaluations of rho"
+            f"  {state}, error of sigma at most {self.error:.1e}{beyond}; "
+            f"{self.evaluations:,} evaluations of rho{self._unseen()}"
         )
+
+    def _unseen(self) -> str:
+        if self.resolution == 0.0:
+            return ""
+        share = f"1/{round(1 / self.resolution):,}"
+        return f"\n  a feature of less than {share} of the domain may have been missed"
 
 
 def _extension(
@@ -204,6 +230,7 @@ def assemble(
     """A Pod from orthonormal weighted singular vectors of the two sides."""
     (du, gu, left), (dv, gv, right) = u_side, v_side
     error, converged, norm = judged
+    error = max(error, 8 * EPS * norm)  # what rounding may cost, here and in rho
     phi = left[:, :keep] / np.sqrt(gu.weights)[:, None]
     psi = right[:, :keep] / np.sqrt(gv.weights)[:, None]
     # a decomposition has a free sign per term; fix it so that results are reproducible
@@ -237,7 +264,8 @@ def assemble(
         norm=norm,
         rtol=ask.rtol,
         gauge=ask.gauge,
-        evaluations=rho.count,
+        evaluations=rho.watch.evaluations,
+        resolution=RESOLUTION,
         _u=Side(du, phi, _extension(gu, continue_phi)),
         _v=Side(dv, psi, _extension(gv, continue_psi)),
     )

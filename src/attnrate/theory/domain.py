@@ -51,17 +51,26 @@ class Region:
         order, pieces = _START[self.d]
         return product_grid(self.axes, order, pieces)
 
-    def draw(self, count: int, generator: np.random.Generator) -> Float[Array, "count d"]:
-        """Points drawn uniformly with respect to length."""
+    @property
+    def volume(self) -> float:
+        """The measure of the whole."""
+        return float(np.prod([sum(b - a for a, b in axis) for axis in self.axes]))
+
+    def place(self, unit: Float[Array, "count d"]) -> Float[Array, "count d"]:
+        """The points of [0, 1]^d carried here, in proportion to length along each axis."""
         columns = []
-        for intervals in self.axes:
+        for intervals, share in zip(self.axes, unit.T, strict=True):
             lengths = np.array([b - a for a, b in intervals])
             ends = np.cumsum(lengths)
-            along = generator.uniform(0, ends[-1], count)
+            along = share * ends[-1]
             which = np.searchsorted(ends, along, side="right").clip(0, len(intervals) - 1)
             left = np.array([a for a, _ in intervals])
             columns.append(left[which] + along - (ends - lengths)[which])
         return np.stack(columns, axis=-1)
+
+    def draw(self, count: int, generator: np.random.Generator) -> Float[Array, "count d"]:
+        """Points drawn uniformly with respect to length."""
+        return self.place(generator.uniform(size=(count, self.d)))
 
 
 def real_array(what: str, values: object) -> Float[Array, "..."]:

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from attnrate.errors import InputError, require_callable
 from attnrate.theory.domain import Domain, Region
 from attnrate.theory.panels import Array
+from attnrate.theory.watch import Watch
 
 #: Entries asked of rho in one call, so that intermediate arrays stay small
 _BLOCK = 1 << 20
@@ -30,12 +31,12 @@ def numbers_only(domain: Domain) -> bool:
 
 
 class Evaluator:
-    """rho on arrays of points, checked; `count` says at how many pairs it was asked."""
+    """rho on arrays of points, checked; `watch` counts at how many pairs it was asked."""
 
-    def __init__(self, rho: object, u: Domain, v: Domain) -> None:
+    def __init__(self, rho: object, u: Domain, v: Domain, watch: Watch | None = None) -> None:
         self._rho = _as_numpy_function(rho, numbers_only(u) and numbers_only(v))
         self._plain = (numbers_only(u), numbers_only(v))
-        self.count = 0
+        self.watch = watch or Watch()
         #: what values are divided by: a power of two, so that nothing is rounded
         self.unit = 1.0
 
@@ -70,7 +71,7 @@ class Evaluator:
     def _checked(
         self, left: Array, right: Array, shape: tuple[int, ...], u: Array, v: Array
     ) -> Array:
-        self.count += prod(shape)
+        self.watch.count(prod(shape))
         with np.errstate(all="ignore"):
             raw = np.asarray(self._rho(left, right))
         if raw.dtype.kind not in "fiub":

@@ -12,16 +12,28 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attnrate.theory.breaks import Ask, find_breaks
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.panels import EDGES, Array, Axis, missed, orthonormal_legendre, panel_rule
+from attnrate.theory.panels import (
+    EDGES,
+    Array,
+    Axis,
+    PanelRule,
+    missed,
+    orthonormal_legendre,
+    panel_rule,
+)
 
 #: Bisections of one interval; 2^-50 of a panel is below rounding
 _DEEPEST = 50
 _BATCH = 1 << 14
 #: Intervals of one level, per row or block, beyond which no more are bisected
-_MOST_INTERVALS = 8
-#: Evaluations of rho that the crossed blocks of one matrix may take
-_MOST_EVALUATIONS = 1 << 25
+_MOST_INTERVALS = 16
+#: Bisections after which intervals are so short that a few nodes see what is smooth in them
+_DEEP = 3
+_FEW_NODES = 16
+#: Moments along v that are looked at for breaks along u
+_FIRST_MOMENTS = 4
 _EPS = float(np.finfo(float).eps)
 
 
@@ -30,10 +42,15 @@ class GalerkinMatrix:
     """rho in the orthonormal nodal basis of two axes, and the energy that the basis misses."""
 
     matrix: Float[Array, "m n"]
-    #: ∫∫ rho² minus the squared Frobenius norm, summed over the blocks a kink crosses
-    missed: float
+    #: ∫∫ rho² minus the squared Frobenius norm, of each block that a kink crosses; 0 elsewhere
+    missed_by_block: Float[Array, "panels_u panels_v"]
     #: estimated L² norm of what quadrature left unresolved
     unresolved: float
+
+    @property
+    def missed(self) -> float:
+        """∫∫ rho² minus the squared Frobenius norm."""
+        return float(np.sum(self.missed_by_block))
 
 
 def missed_by_block(
@@ -65,6 +82,8 @@ def _hidden(
 def nodal_matrix(rho: Evaluator, u: Axis, v: Axis) -> Float[Array, "m n"]:
     """sqrt(w_i) rho(u_i, v_j) sqrt(w_j): the Galerkin matrix wherever rho is resolved."""
     values = rho.outer(u.nodes[:, None], v.nodes[:, None])
+    if rho.change_unit(float(np.max(np.abs(values)))):
+        values = rho.outer(u.nodes[:, None], v.nodes[:, None])
     return np.asarray(np.sqrt(u.weights)[:, None] * values * np.sqrt(v.weights))
 
 
@@ -77,21 +96,21 @@ def corrected(
     tolerance: float,
 ) -> GalerkinMatrix:
     """The nodal matrix with its crossed blocks replaced by adaptive integrals."""
+    beyond = np.zeros(crossed.shape)
     if not crossed.any():
-        return GalerkinMatrix(nodal, 0.0, 0.0)
+        return GalerkinMatrix(nodal, beyond, 0.0)
     matrix = nodal.copy()
     block_u, block_v = np.nonzero(crossed)
-    limit = rho.count + _MOST_EVALUATIONS
-    moments, energy, unresolved = _block_moments(rho, u, v, block_u, block_v, tolerance, limit)
+    with rho.watch.free():  # a budget that is spent ends the bisections, and counts as unresolved
+        moments, energy, unresolved = _block_moments(rho, u, v, block_u, block_v, tolerance)
     blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
     to_nodal_u, to_nodal_v = panel_rule(u.order).transform, panel_rule(v.order).transform
-    beyond = 0.0
     for i, (a, b) in enumerate(zip(block_u, block_v, strict=True)):
         blocks[a, :, b, :] = to_nodal_u @ moments[i] @ to_nodal_v.T
-        beyond += max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
+        beyond[a, b] = max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
     # a difference of two sums of squares: below their rounding there is nothing to be known
     known = 64 * _EPS * float(np.sum(matrix**2))
-    return GalerkinMatrix(matrix, beyond if beyond > known else 0.0, unresolved)
+    return GalerkinMatrix(matrix, beyond * (np.sum(beyond) > known), unresolved)
 
 
 def _block_moments(
@@ -101,10 +120,8 @@ def _block_moments(
     block_u: Int[Array, " blocks"],
     block_v: Int[Array, " blocks"],
     tolerance: float,
-    limit: int,
 ) -> tuple[Float[Array, "blocks p q"], Float[Array, " blocks"], float]:
     """∫∫ rho P_i(u) P_j(v) and ∫∫ rho² over each block, adaptive along u."""
-    rule = panel_rule(u.order)
     moments = np.zeros((len(block_u), u.order, v.order))
     energy = np.zeros(len(block_u))
     unresolved = 0.0
@@ -112,21 +129,23 @@ def _block_moments(
     # intervals in the coordinates [-1, 1] of their block: high polynomials punish rounding there
     owner, a, b = _whole(len(block_u))
     for depth in range(_DEEPEST):
+        rule = panel_rule(u.order)
         local, half = _nodes(a, b, rule.nodes)
         nodes = centre[owner][:, None] + width[owner][:, None] / 2 * local
         length = half * width[owner] / 2
         rows, row_error = _row_moments(
-            rho, nodes.ravel(), v, np.repeat(block_v[owner], u.order), tolerance / 16
+            rho, nodes.ravel(), v, np.repeat(block_v[owner], len(rule.nodes)), tolerance / 16
         )
-        rows = rows.reshape(len(owner), u.order, v.order + 1)
+        rows = rows.reshape(len(owner), len(rule.nodes), v.order + 1)
         last = np.einsum("kp,opj->okj", rule.last_half, rows[:, :, :-1])
         error = missed(np.sqrt(length[:, None] * np.sum(last**2, axis=2)))
+        error *= _felt(half, u.order)
         # rows carry the error and rounding of the inner integrals: no bisection removes those
         flaw = np.max(row_error.reshape(len(owner), -1), axis=1)
         flaw += 16 * _EPS * np.max(np.abs(rows), axis=(1, 2))
         noise = np.sqrt(length * v.order) * flaw
         done = (error <= tolerance + noise) | _give_up(depth, len(owner), len(block_u))
-        done |= rho.count > limit
+        done |= rho.watch.spent
         unresolved += float(np.sum((error + noise)[done] ** 2))
         basis = orthonormal_legendre(local, u.order) * np.sqrt(2 / width[owner])[:, None, None]
         weighted = length[:, None] * rule.weights
@@ -135,7 +154,8 @@ def _block_moments(
         np.add.at(energy, owner[done], np.einsum("op,op->o", weighted, rows[:, :, -1])[done])
         if done.all():
             break
-        owner, a, b = _bisect(owner, a, b, ~done)
+        # the first moments: they are smooth but where a kink leaves the block, and continuous there
+        owner, a, b = _split(owner, a, b, ~done, rule.nodes, rows[:, :, :_FIRST_MOMENTS])
     return moments, energy, float(np.sqrt(unresolved))
 
 
@@ -147,7 +167,6 @@ def _row_moments(
     tolerance: float,
 ) -> tuple[Float[Array, "rows moments"], Float[Array, " rows"]]:
     """For each row u = at: ∫ rho(u, v) P_j(v) dv over its panel, and ∫ rho² dv, adaptive."""
-    rule = panel_rule(v.order)
     result, error = np.zeros((len(at), v.order + 1)), np.zeros(len(at))
     centre, width = (v.left + v.right)[panel] / 2, (v.right - v.left)[panel]
     row, a, b = _whole(len(at))
@@ -157,6 +176,7 @@ def _row_moments(
     row, a = np.append(row, cut), np.append(a, diagonal[cut])
     b = np.append(np.where(np.abs(diagonal) < 1, diagonal, 1.0), np.ones(len(cut)))
     for depth in range(_DEEPEST):
+        rule = _rule(depth, v.order)
         local, half = _nodes(a, b, rule.nodes)
         nodes = centre[row][:, None] + width[row][:, None] / 2 * local
         length = half * width[row] / 2
@@ -172,8 +192,10 @@ def _row_moments(
         gap = length * (1 - rule.nodes[-1])
         left_over = missed(np.sqrt(length)[:, None] * np.abs(values @ rule.last_half.T))
         left_over = np.hypot(left_over, np.sqrt(gap * np.sum(off**2, axis=1)))
+        left_over *= _felt(half, v.order)
         rounding = 4 * _EPS * np.sqrt(length) * np.max(np.abs(values), axis=1)
         done = (left_over <= tolerance + rounding) | _give_up(depth, len(row), len(at))
+        done |= rho.watch.spent
         owner = row[done]
         basis = orthonormal_legendre(local[done], v.order)
         basis *= np.sqrt(2 / width[owner])[:, None, None]
@@ -183,8 +205,32 @@ def _row_moments(
         np.add.at(error, owner, left_over[done])
         if done.all():
             break
-        row, a, b = _bisect(row, a, b, ~done)
+
+        def ask(
+            which: Int[Array, " n"],
+            where: Float[Array, " n"],
+            middle: Array = centre[row] + width[row] / 2 * (a + b) / 2,
+            reach: Array = width[row] / 2 * half,
+            at_row: Array = at[row],
+        ) -> Float[Array, "n c"]:
+            points = middle[which] + reach[which] * where
+            return rho.pairs(at_row[which][:, None], points[:, None])[:, None]
+
+        row, a, b = _split(row, a, b, ~done, rule.nodes, values[..., None], ask)
     return result, error
+
+
+def _rule(depth: int, order: int) -> PanelRule:
+    return panel_rule(order if depth < _DEEP else min(order, _FEW_NODES))
+
+
+def _felt(half: Float[Array, " n"], order: int) -> Float[Array, " n"]:
+    """How much of an error, in L² of an interval of half-length `half` in [-1, 1], moments feel.
+
+    |∫_I e P_j| <= ‖e‖ ‖P_j‖_I, and Σ_j ‖P_j‖²_I <= |I| order²/2: what is rough in a short interval
+    matters less to integrals than to the function.
+    """
+    return np.asarray(np.minimum(1.0, order * np.sqrt(half)))
 
 
 def _whole(count: int) -> tuple[Int[Array, " n"], Float[Array, " n"], Float[Array, " n"]]:
@@ -198,16 +244,27 @@ def _nodes(
     return (a + b)[:, None] / 2 + half[:, None] * rule, half
 
 
-def _bisect(
+def _split(
     owner: Int[Array, " n"],
     a: Float[Array, " n"],
     b: Float[Array, " n"],
     chosen: Bool[Array, " n"],
+    nodes: Float[Array, " q"],
+    values: Float[Array, "n q c"],
+    ask: Ask | None = None,
 ) -> tuple[Int[Array, " m"], Float[Array, " m"], Float[Array, " m"]]:
-    middle = ((a + b) / 2)[chosen]
-    left = np.column_stack([a[chosen], middle]).ravel()
-    right = np.column_stack([middle, b[chosen]]).ravel()
-    return np.repeat(owner[chosen], 2), left, right
+    """The chosen intervals cut in two: where their values break, or in the middle."""
+    open_ones = np.flatnonzero(chosen)
+    found, place = find_breaks(
+        nodes,
+        values[open_ones],
+        None if ask is None else lambda which, where: ask(open_ones[which], where),
+    )
+    place = np.where(found, place, 0.0)
+    left, right = a[open_ones], b[open_ones]
+    middle = (left + right) / 2 + (right - left) / 2 * place
+    starts, ends = np.column_stack([left, middle]).ravel(), np.column_stack([middle, right]).ravel()
+    return np.repeat(owner[open_ones], 2), starts, ends
 
 
 def _give_up(depth: int, intervals: int, owners: int) -> bool:

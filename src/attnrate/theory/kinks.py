@@ -1,17 +1,18 @@
-"""POD of couplings with kinks or jumps: Galerkin on ever more panels (see `galerkin.py`).
+"""POD of couplings with kinks or jumps: Galerkin on panels (see `galerkin.py`).
 
-Only singular values whose functions are resolved are returned; the rest is known as a tail, and
-the residual at fresh points must agree with it.
+Panels are bisected where the singular functions need it, and blocks that miss something at fresh
+pairs are integrated like those that a kink is seen to cross. Only singular values whose functions
+are resolved are returned; the rest is known as a tail.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Bool, Float
 from scipy.linalg import svd
 
 from attnrate.theory.decomposition import (
     EPS,
-    FRESH,
     Pod,
     Request,
     assemble,
@@ -20,91 +21,174 @@ from attnrate.theory.decomposition import (
 )
 from attnrate.theory.domain import Region
 from attnrate.theory.evaluate import Evaluator
+from attnrate.theory.fresh import Factor, FreshPairs, Misses
 from attnrate.theory.galerkin import GalerkinMatrix, corrected, missed_by_block, nodal_matrix
-from attnrate.theory.panels import panel_rule, product_grid
+from attnrate.theory.panels import Array, Axis, Grid, product_grid
 
 #: Galerkin unknowns: where it starts and where it stops
 _NODES = (256, 1024)
 #: Singular values that must be certified for a result to count as converged
 _VALUES = 50
+#: How often blocks may be added because of what fresh pairs show
+_LOOKS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class _Projection:
+    """rho on the polynomials of two axes, and what fresh pairs say of it."""
+
+    built: GalerkinMatrix
+    #: the L² norm of what fresh pairs show and the integrals do not
+    hidden: float
+    #: the blocks where they do
+    suspect: Bool[Array, "panels_u panels_v"]
+    #: a bound on the L² norm of all that fresh pairs show
+    shown: float
+
+    @property
+    def norm(self) -> float:
+        """‖rho‖ in L²."""
+        return float(np.sqrt(np.sum(self.built.matrix**2) + self.built.missed))
 
 
 def decompose_kinked(
-    rho: Evaluator, du: Region, dv: Region, ask: Request, generator: np.random.Generator
+    rho: Evaluator, du: Region, dv: Region, ask: Request, pairs: FreshPairs
 ) -> Pod:
-    """Kinks: Galerkin on ever more panels, keeping the values whose functions are resolved."""
+    """Galerkin on ever more panels, keeping the values whose functions are resolved."""
     start, stop = _NODES
     pieces = max(len(du.axes[0]), len(dv.axes[0]))
     order = 32 if pieces <= 16 else 16
+    most = max(stop, 2 * order * pieces)
     cut = max(1, start // (order * pieces))
+    gu, gv = product_grid(du.axes, order, cut), product_grid(dv.axes, order, cut)
     while True:
-        gu, gv = product_grid(du.axes, order, cut), product_grid(dv.axes, order, cut)
         (au,), (av,) = gu.axes, gv.axes
-        last = 2 * max(len(au.nodes), len(av.nodes)) > max(stop, 2 * order * pieces)
-        nodal = nodal_matrix(rho, au, av)
-        norm = float(np.linalg.norm(nodal))
-        tolerance = ask.fine * norm / np.sqrt(au.panels + av.panels)
-        rough = missed_by_block(rho, nodal, au, av)
-        crossed = rough > tolerance
-        if not last and crossed.sum() > 6 * (au.panels + av.panels):
-            cut *= 2
+        full = 2 * max(len(au.nodes), len(av.nodes)) > most
+        rho.watch.phase = f"kinks, {len(au.nodes)} x {len(av.nodes)} unknowns"
+        projected = _project(rho, (du, gu), (dv, gv), ask, pairs, full)
+        if projected is None:
+            gu, gv = gu.finer(), gv.finer()
             continue
-        if 2 * crossed.sum() > crossed.size:
-            # kinks along curves do not cross most blocks: rho is rough, and integrals take ages
-            built = GalerkinMatrix(nodal, 0.0, float(np.linalg.norm(rough)))
-        else:
-            built = corrected(rho, nodal, crossed, au, av, tolerance)
+        built, norm = projected.built, projected.norm
         matrix = built.matrix
-        norm = float(np.sqrt(np.sum(matrix**2) + built.missed))
         if ask.gauge == "softmax":
             matrix = without_constants(matrix.T, gv.weights).T
         left, sigma, right_t = svd(matrix, full_matrices=False, check_finite=False)
         # Rayleigh-Ritz: a singular value is wrong by about the square of what its functions miss
-        missed = sum(
-            np.sum(
-                (panel_rule(order).transform[:, -2:].T @ part.reshape(axis.panels, order, -1)) ** 2,
-                axis=(0, 1),
-            )
-            for axis, part in ((au, left), (av, right_t.T))
-        )
-        doubt = sigma * missed + built.unresolved + EPS * norm
+        missing = [
+            grid.missed_by_column(part / np.sqrt(grid.weights)[:, None])
+            for grid, part in ((gu, left), (gv, right_t.T))
+        ]
+        doubt = sigma * sum(np.sum(part**2, axis=0) for part in missing)
+        doubt = doubt + built.unresolved + projected.hidden + EPS * norm
         wanted = count_values(sigma, norm, ask)
         certain = int(np.argmin(np.append(doubt[:wanted] <= ask.rtol * norm, False)))
-        if certain == wanted or last:
+        rho.watch.error = float(np.max(doubt[:wanted], initial=EPS * norm))
+        if certain == wanted or rho.watch.spent:
             break
-        cut *= 2
+        lost = [
+            np.max(sigma[certain:wanted] * part[:, certain:wanted] ** 2, axis=1, initial=0.0)
+            + projected.hidden * np.any(projected.suspect, axis=other)
+            for part, other in zip(missing, (1, 0), strict=True)
+        ]
+        finer = _finer((gu, gv), lost, ask.rtol * norm, most)
+        if finer is None:
+            break
+        gu, gv = finer
     good = certain >= min(wanted, _VALUES)
     keep = certain if good else wanted
     error = float(np.max(doubt[:keep], initial=EPS * norm))
-    judged = (error, good, norm)
+    if not good:
+        # the integrals may be off as well: what fresh pairs show beyond them counts as error
+        error = max(error, float(np.sqrt(max(0.0, projected.shown**2 - built.missed))))
     sides = (du, gu, left), (dv, gv, right_t.T)
-    result = assemble(rho, *sides, sigma, keep, built.missed, judged, ask)
-    volume = gu.volume * gv.volume
-    if not _tail_agrees(rho, result, du, dv, volume, generator, ask.gauge is not None):
-        return replace(result, converged=False, error=max(error, result.rest))
-    return result
+    return assemble(rho, *sides, sigma, keep, built.missed, (error, good, norm), ask)
 
 
-def _tail_agrees(
+def _project(
     rho: Evaluator,
-    result: Pod,
-    du: Region,
-    dv: Region,
-    volume: float,
-    generator: np.random.Generator,
-    gauged: bool,
-) -> bool:
-    """Phase 4 for a spectrum that goes on: no more may be left at fresh points than the tail.
+    u_side: tuple[Region, Grid],
+    v_side: tuple[Region, Grid],
+    ask: Request,
+    pairs: FreshPairs,
+    full: bool,
+) -> _Projection | None:
+    """The Galerkin matrix; None where so many blocks are crossed that finer ones come first."""
+    (au,), (av,) = u_side[1].axes, v_side[1].axes
+    with rho.watch.free():
+        nodal = nodal_matrix(rho, au, av)
+        rough = missed_by_block(rho, nodal, au, av)
+    tolerance = ask.fine * float(np.linalg.norm(nodal)) / np.sqrt(au.panels + av.panels)
+    crossed = rough > tolerance
+    if not full and crossed.sum() > 6 * (au.panels + av.panels):
+        return None
+    for _ in range(_LOOKS):
+        if 2 * crossed.sum() > crossed.size:
+            # kinks along curves do not cross most blocks: rho is rough, and integrals take ages
+            built = GalerkinMatrix(nodal, np.zeros(crossed.shape), float(np.linalg.norm(rough)))
+        else:
+            built = corrected(rho, nodal, crossed, au, av, tolerance)
+        misses = _misses(rho, built.matrix, u_side, v_side, pairs)
+        suspect = _suspect(misses, built, au, av, tolerance)
+        if not np.any(suspect & ~crossed) or rho.watch.spent:
+            break
+        crossed = crossed | suspect
+    blocks = _panels(misses, au, av)
+    # what is missed in a block with a kink is in the tail; elsewhere nothing should be
+    hidden = misses.norm((suspect | ~crossed)[blocks])
+    return _Projection(built, hidden, suspect, misses.likely_norm())
 
-    The residual lives in a thin band around a kink, so its mean is known only roughly; what is
-    looked for is a feature that the panels have not seen. Modulo the gauge, differences between two
-    points v are compared, in which c(u) cancels and whose squares are twice as large.
+
+def _misses(
+    rho: Evaluator,
+    matrix: Float[Array, "m n"],
+    u_side: tuple[Region, Grid],
+    v_side: tuple[Region, Grid],
+    pairs: FreshPairs,
+) -> Misses:
+    """What the projection misses at fresh pairs."""
+    (du, gu), (dv, gv) = u_side, v_side
+    left = Factor(du, gu, matrix / np.sqrt(gu.weights)[:, None])
+    right = Factor(dv, gv, np.diag(1 / np.sqrt(gv.weights)))
+    return pairs.misses(rho, left, right)
+
+
+def _panels(misses: Misses, u: Axis, v: Axis) -> tuple[Array, Array]:
+    return u.locate(misses.u[:, 0])[0], v.locate(misses.v[:, 0])[0]
+
+
+def _suspect(
+    misses: Misses, built: GalerkinMatrix, u: Axis, v: Axis, tolerance: float
+) -> Bool[Array, "panels_u panels_v"]:
+    """Blocks in which a fresh pair misses more than the integrals allow.
+
+    Markov: of n pairs in a block of that area that misses E in the square of L², n E/(area t) at
+    most are expected to miss more than t in the square. One that does although that is less than a
+    hundredth has met something that the integrals have not.
     """
-    u, v = du.draw(8 * FRESH, generator), dv.draw(8 * FRESH, generator)
-    off = rho.pairs(u, v) - result(u[:, 0], v[:, 0])
-    if gauged:
-        other = dv.draw(8 * FRESH, generator)
-        off = (off - rho.pairs(u, other) + result(u[:, 0], other[:, 0])) / np.sqrt(2.0)
-    gap = off**2 * volume
-    spread = float(np.std(gap)) / np.sqrt(len(gap))
-    return bool(np.mean(gap) <= 4 * result.rest**2 + 6 * spread + 64 * EPS * result.norm**2)
+    panel_u, panel_v = _panels(misses, u, v)
+    area = np.multiply.outer(u.right - u.left, v.right - v.left)
+    count, worst = np.zeros(area.shape), np.zeros(area.shape)
+    np.add.at(count, (panel_u, panel_v), 1.0)
+    np.maximum.at(worst, (panel_u, panel_v), misses.every**2)
+    allowed = 100 * count * built.missed_by_block + (8 * tolerance) ** 2
+    return np.asarray(worst * area > allowed)
+
+
+def _finer(
+    grids: tuple[Grid, Grid],
+    lost: list[Float[Array, " _"]],
+    tolerance: float,
+    most: int,
+) -> tuple[Grid, Grid] | None:
+    """Panels bisected that lose more than their part of the tolerance; None where none can be."""
+    finer: list[Grid] = []
+    for grid, part in zip(grids, lost, strict=True):
+        (axis,) = grid.axes
+        chosen = (part > 0.1 * tolerance / axis.panels) & axis.wide()
+        # those that lose most, as far as there is room
+        order = np.argsort(-np.where(chosen, part, 0.0), kind="stable")
+        chosen[order[max(0, most // axis.order - axis.panels) :]] = False
+        finer.append(Grid((axis.refined(chosen)[0],)))
+    changed = any(len(a.nodes) > len(b.nodes) for a, b in zip(finer, grids, strict=True))
+    return (finer[0], finer[1]) if changed else None

@@ -1,0 +1,43 @@
+"""Whether what attnrate claims is true: `certify.py pod` and `certify.py decay`, or both.
+
+Options after the name of a part are its own; `certify.py pod --help` lists them.
+"""
+
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# a neighbour is called profile.py, which must not stand for Python's module of that name: the
+# folder comes last, after Python's own
+sys.path.remove(str(HERE))
+sys.path += [str(HERE.parent / "tests" / "theory"), str(HERE)]
+# read by the linear algebra when numpy is imported, hence before it
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import _certify_decay  # noqa: E402
+import _certify_pod  # noqa: E402
+
+PARTS = {"pod": _certify_pod.main, "decay": _certify_decay.main}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the part that is named, with its options, or all of them; 0 if everything passes."""
+    if arguments and arguments[0] not in PARTS:
+        print(f"certify.py: parts are {' and '.join(PARTS)}: got {arguments[0]!r}", file=sys.stderr)
+        return 2
+    chosen = arguments[:1] or list(PARTS)
+    codes = []
+    for name in chosen:
+        print(f"== {name}")
+        codes.append(PARTS[name](arguments[1:]))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    print(f"\n{platform.platform()}, {os.cpu_count()} cores, {date}")
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,229 @@
+"""The certificate of a decomposition: what it misses at points that did not make it.
+
+16,384 pairs (u, v) in 256 blocks of 8 x 8, so that the functions of each side are wanted at 2,048
+points only. The points of a side are a lattice: on every axis one lies in each 1/2,048 of its
+length, so that no strip that wide escapes. Which u meets which v is drawn at random, so that a
+feature is met in proportion to its share of the domain, whatever its shape. A thin set of the plane
+can slip through a lattice; sides of more than one dimension are therefore also looked at along 8
+whole slices each way, at 8,192 points each. A few more pairs lie on the edges and in the corners.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import log, sqrt
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from attnrate.theory.domain import Domain, Region, Samples
+from attnrate.theory.evaluate import Evaluator
+from attnrate.theory.panels import EDGES, Array, Grid, lagrange
+
+#: A feature of this share of the domain or more is met by some pair: certainly where it is a strip
+#: across an interval, with 95 % confidence or more where it is of another shape
+RESOLUTION = 1 / 2048
+_POINTS = 2048
+_TOGETHER = 8
+_SLICES = 8
+_SLICE_POINTS = 8192
+#: Points on the edges of a side, beside its corners
+_AT_EDGES = 64
+#: How often the bound on what is missed may fail for the points drawn
+_DOUBT = 0.005
+#: Korobov lattices: the multiplier with the least P_2 in two and three dimensions, of those tried
+_MULTIPLIER = {_POINTS: 495, _SLICE_POINTS: 2529}
+SideName = Literal["u", "v"]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Functions of one variable, by their values on the nodes of a grid or at samples."""
+
+    domain: Domain
+    grid: Grid | Samples
+    values: Float[Array, "nodes rank"]
+
+
+@dataclass(frozen=True, eq=False)
+class Misses:
+    """rho minus its approximation at fresh pairs.
+
+    `inside` has a row a block of pairs and `slices` a row a slice; there are none of these where
+    both sides have one dimension. `edges` are the pairs on the edges and in the corners. `u` and
+    `v` say where all of them are, in that order. `volume` is that of the domain of the pairs.
+    """
+
+    inside: Float[Array, "blocks pairs"]
+    slices: Float[Array, "slices points"]
+    edges: Float[Array, " edges"]
+    u: Float[Array, "all d"]
+    v: Float[Array, "all e"]
+    volume: float
+
+    @property
+    def every(self) -> Float[Array, " all"]:
+        """All misses, in the order of `u` and `v`."""
+        return np.concatenate([self.inside.ravel(), self.slices.ravel(), self.edges])
+
+    def norm(self, where: Bool[Array, " all"] | None = None) -> float:
+        """An upper limit, at 99.5 % confidence, of the L² norm of what is missed (`where` or all).
+
+        The empirical Bernstein bound (Maurer and Pontil 2009) on the mean of the squares, with the
+        largest square that was seen for their range: what was met a few times may well be more.
+        """
+        size = self.every if where is None else np.where(where, self.every, 0.0)
+        largest = float(np.max(np.abs(size)))
+        squares = (size / (largest or 1.0)) ** 2  # relative: the squares of 1e±200 are no numbers
+        count, doubt = self.inside.size, log(2 / _DOUBT)
+        mean, margin = self._mean(squares)
+        along = squares[count : count + self.slices.size]
+        likely = max(mean + margin, float(along.mean()) if along.size else 0.0)
+        return largest * sqrt(self.volume * (likely + 7 * doubt / (3 * count)))
+
+    def likely_norm(self) -> float:
+        """The same limit for what is known to be met in proportion: without a range of squares."""
+        largest = float(np.max(np.abs(self.every)))
+        mean, margin = self._mean((self.every / (largest or 1.0)) ** 2)
+        return largest * sqrt(self.volume * (mean + margin))
+
+    def _mean(self, squares: Float[Array, " all"]) -> tuple[float, float]:
+        """The mean over the pairs inside, and how far off it may be by the spread of the blocks."""
+        means = squares[: self.inside.size].reshape(self.inside.shape).mean(axis=1)
+        return float(means.mean()), sqrt(2 * log(2 / _DOUBT) * float(np.var(means)) / len(means))
+
+    def share(self, least: float) -> float:
+        """The share of the pairs inside at which more than `least` is missed."""
+        return float(np.mean(np.abs(self.inside) > least))
+
+    def worst(self, most: int, least: float) -> Int[Array, " worst"]:
+        """Where most is missed: at most `most` places at which it is more than `least`."""
+        size = np.abs(self.every)
+        order = np.argsort(-size, kind="stable")[:most]
+        return np.asarray(order[size[order] > least])
+
+
+class FreshPairs:
+    """Pairs of points of two domains, with rho at each, against which approximations are held."""
+
+    def __init__(self, rho: Evaluator, u: Domain, v: Domain) -> None:
+        self._u, self._v = _Points(u, "u", _POINTS), _Points(v, "v", _POINTS)
+        generator = np.random.default_rng(17)
+        self._blocks = _blocks(generator), _blocks(generator)
+        self._edges = _edge_pairs(self._u, self._v, generator)
+        at_u = [self._u.at[np.repeat(self._blocks[0], _TOGETHER, axis=1).ravel()]]
+        at_v = [self._v.at[np.tile(self._blocks[1], (1, _TOGETHER)).ravel()]]
+        self._along: tuple[_Points, _Points] | None = None
+        if max(u.d, v.d) > 1:
+            self._along = _Points(u, "u", _SLICE_POINTS), _Points(v, "v", _SLICE_POINTS)
+            at_u += [np.tile(self._along[0].lattice, (_SLICES, 1)), self._u.repeated(_SLICE_POINTS)]
+            at_v += [self._v.repeated(_SLICE_POINTS), np.tile(self._along[1].lattice, (_SLICES, 1))]
+        at_u.append(self._u.at[self._edges[0]])
+        at_v.append(self._v.at[self._edges[1]])
+        self.at = np.concatenate(at_u), np.concatenate(at_v)
+        self._values, self._unit = rho.pairs(*self.at), rho.unit
+        self._volume = u.volume * v.volume
+
+    def largest(self, rho: Evaluator) -> float:
+        """The largest size of rho at these pairs, in the unit that rho has now."""
+        return float(np.max(np.abs(self._values))) * (self._unit / rho.unit)
+
+    def misses(self, rho: Evaluator, left: Factor, right: Factor) -> Misses:
+        """rho minus Σ_k left_k(u) right_k(v) at every pair, in the unit that rho has now."""
+        a, b = self._u.values(left), self._v.values(right)
+        blocks = np.matmul(a[self._blocks[0]], b[self._blocks[1]].transpose(0, 2, 1))
+        slices = np.zeros((0, _SLICE_POINTS))
+        if self._along is not None:
+            # a slice is one function, a sum of those of its side: only that is interpolated
+            slices = np.concatenate(
+                [self._along[0].slices(left, b), self._along[1].slices(right, a)]
+            )
+        edges = np.einsum("pk,pk->p", a[self._edges[0]], b[self._edges[1]])
+        gap = self._values * (self._unit / rho.unit)
+        gap = gap - np.concatenate([blocks.ravel(), slices.ravel(), edges])
+        inside, along, ends = np.split(gap, [blocks.size, blocks.size + slices.size])
+        return Misses(
+            inside.reshape(len(blocks), -1),
+            along.reshape(slices.shape),
+            ends,
+            *self.at,
+            volume=self._volume,
+        )
+
+
+class _Points:
+    """Points of one side: a lattice of `count` of them, then corners, then points on the edges."""
+
+    def __init__(self, domain: Domain, side: SideName, count: int) -> None:
+        self._key = side, count, domain.d if isinstance(domain, Region) else 1
+        unit = _unit_points(*self._key)
+        #: for samples, which of them
+        self._index: Int[Array, " points"] | None = None
+        if isinstance(domain, Samples):
+            self._index = (unit[:, 0] * len(domain.points)).astype(int)
+            self.at = domain.nodes[self._index]
+        else:
+            self.at = domain.place(unit)
+        self.lattice = self.at[:count]
+
+    def values(self, factor: Factor) -> Float[Array, "points rank"]:
+        """The functions of `factor` at all these points."""
+        grid = factor.grid
+        if isinstance(grid, Samples):
+            assert self._index is not None
+            return np.asarray(factor.values[self._index])
+        if len(grid.axes) == 1 and grid.axes[0].panels == 1:
+            return np.asarray(_basis(self._key, grid.axes[0].order) @ factor.values)
+        return grid.interpolate(factor.values, self.at)
+
+    def slices(
+        self, factor: Factor, others: Float[Array, "others rank"]
+    ) -> Float[Array, "slices points"]:
+        """On the lattice, the sums of the functions that belong to the first points of others."""
+        summed = replace(factor, values=factor.values @ others[:_SLICES].T)
+        return self.values(summed)[: len(self.lattice)].T
+
+    def repeated(self, times: int) -> Float[Array, "many d"]:
+        """The first points, at which slices are held, each so many times."""
+        return np.repeat(self.at[:_SLICES], times, axis=0)
+
+
+@lru_cache(maxsize=16)
+def _unit_points(side: SideName, count: int, d: int) -> Float[Array, "points d"]:
+    """A shifted lattice in the unit cube, in any order, then its corners, then points on faces."""
+    generator = np.random.default_rng([count, d, side == "u"])
+    steps = np.cumprod([1, *[_MULTIPLIER[count]] * (d - 1)]) % count
+    lattice = (np.arange(count)[:, None] * steps / count + generator.uniform(size=d)) % 1.0
+    # just inside: rho may be infinite on the edge itself, which no integral sees
+    ends = (1 + EDGES) / 2
+    corners = np.array(list(product(ends, repeat=d)))
+    faces = generator.uniform(size=(_AT_EDGES, d))
+    rows, axis = np.arange(_AT_EDGES), generator.integers(d, size=_AT_EDGES)
+    faces[rows, axis] = generator.choice(ends, _AT_EDGES)
+    return np.concatenate([lattice[generator.permutation(count)], corners, faces])
+
+
+@lru_cache(maxsize=8)
+def _basis(key: tuple[SideName, int, int], order: int) -> Float[Array, "points order"]:
+    """From values on the nodes of the one panel of an interval to those at the points."""
+    return lagrange(2 * _unit_points(*key)[:, 0] - 1, order)
+
+
+def _blocks(generator: np.random.Generator) -> Int[Array, "blocks together"]:
+    """The points of a side that each block has."""
+    return generator.permutation(_POINTS).reshape(-1, _TOGETHER)
+
+
+def _edge_pairs(
+    u: _Points, v: _Points, generator: np.random.Generator
+) -> tuple[Int[Array, " pairs"], Int[Array, " pairs"]]:
+    """Corners with corners; points on the edges with points inside, and with each other."""
+    ends_u, ends_v = np.arange(_POINTS, len(u.at)), np.arange(_POINTS, len(v.at))
+    corners_u, corners_v = ends_u[:-_AT_EDGES], ends_v[:-_AT_EDGES]
+    faces_u, faces_v = ends_u[-_AT_EDGES:], ends_v[-_AT_EDGES:]
+    any_u, any_v = (generator.integers(_POINTS, size=_AT_EDGES) for _ in "uv")
+    return (
+        np.concatenate([np.repeat(corners_u, len(corners_v)), faces_u, any_u, faces_u]),
+        np.concatenate([np.tile(corners_v, len(corners_u)), any_v, faces_v, faces_v]),
+    )

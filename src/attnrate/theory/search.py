@@ -1,0 +1,267 @@
+"""Looking for the slices through which a coupling is known: phases 1 to 4 of `pod.py`, in rounds.
+
+Each round finds a cross on the grids that it has, and tries what comes of it at fresh pairs. Where
+that fails everywhere the grids are refined everywhere; where it fails in a few places, as with a
+ridge, a peak or a disc, they are refined there. The best answer so far is kept, so that a budget
+can end the search at any time.
+"""
+
+from contextlib import nullcontext
+from functools import cached_property, partial
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.linalg import qr, svd
+
+from attnrate.theory.cross import Cross, SliceFunction, find_cross, focused, holds, kinked, resolve
+from attnrate.theory.decomposition import EPS, Pod, Request, assemble, count_values
+from attnrate.theory.domain import Domain, Region, Samples
+from attnrate.theory.evaluate import Evaluator
+from attnrate.theory.fresh import Factor, FreshPairs, Misses
+from attnrate.theory.kinks import decompose_kinked
+from attnrate.theory.matrix import decompose_samples
+from attnrate.theory.panels import FULL_ORDER, Array, Axis, Grid
+from attnrate.theory.watch import BudgetSpent
+
+_ROUNDS = 8
+#: Where a cross is looked for before the coupling counts as not of low rank: on one axis with
+#: polynomials of these orders, then on panels; in 2 and 3 dimensions up to so many nodes
+_CROSS_ORDERS = (128, 256)
+_CROSS_PANELS = 64
+_CROSS_NODES = {2: 4096, 3: 32768}
+#: Panels on which slices are searched for kinks, and how many slices are
+_KINK_PANELS = 16
+_SLICES = 16
+#: Places at which most is missed that the grids are refined for at once
+_PLACES = 8
+#: Terms that a feature may add before it counts as one of no low rank
+_FEW_TERMS = 8
+#: Points off the grid at which a cross is tried before its slices are resolved
+_FEW = 50
+#: The share of fresh pairs below which what is missed counts as local
+_LOCAL = 0.2
+#: Samples up to which all pairs of them may be asked for
+_MOST_SAMPLES = 6000
+#: The rank beyond which all pairs of such samples are cheaper than slices
+_SAMPLES_RANK = 256
+
+
+def search(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
+    """The decomposition of rho on du x dv, to the accuracy asked for or until the budget ends."""
+    looking = _Search(rho, du, dv, ask)
+    try:
+        while not looking.done:
+            looking.round()
+    except BudgetSpent:
+        pass
+    return looking.result()
+
+
+class _Search:
+    """The state of a search: the grids of the next round, and the best answer so far."""
+
+    def __init__(self, rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> None:
+        self._rho, self._du, self._dv, self._ask = rho, du, dv, ask
+        self._generator = np.random.default_rng(0)
+        self._gu, self._gv = _start(du), _start(dv)
+        self._rounds = 0
+        #: whether the grids were refined for a feature, and whether they resolve it then
+        self._focused: Literal["no", "resolved", "in vain"] = "no"
+        self._best: Pod | None = None
+        self._cross: tuple[Cross, Grid | Samples, Grid | Samples] | None = None
+        self._rank, self._tried = 0, False
+        self.done = False
+
+    @cached_property
+    def _pairs(self) -> FreshPairs:
+        with self._rho.watch.free():
+            return FreshPairs(self._rho, self._du, self._dv)
+
+    def result(self) -> Pod:
+        """The best answer so far; of a cross that the budget has left untried, as it is."""
+        if not self._tried:
+            with self._rho.watch.free():
+                self._try(refine=False)
+        assert self._best is not None
+        return self._best
+
+    def round(self) -> None:
+        """One cross; what it gives, if it is sound; and the grids of the next round."""
+        rho, ask, du, dv = self._rho, self._ask, self._du, self._dv
+        self._rounds += 1
+        cross = self._find_cross()
+        finer = (_finer(self._gu, cross), _finer(self._gv, cross))
+        stuck = finer == (None, None) or self._rounds == _ROUNDS
+        few = du.draw(_FEW, self._generator), dv.draw(_FEW, self._generator)
+        # zero wherever rho was seen so far: it is looked at more closely before that is believed
+        unseen = cross.scale == 0.0 and not stuck
+        sound = cross.complete and not unseen and holds(cross, rho, *few, 100 * ask.rtol)
+        # a kink in a part of the domain can be of full rank there and yet complete and sound
+        large = cross.rank > _most_rank(self._gu, self._gv) // 4
+        suspect = len(self._gu.nodes) >= _CROSS_ORDERS[0] and (not sound or large)
+        if not unseen and self._on_intervals:
+            kinks = suspect and self._focused != "resolved" and self._kinked(cross.v)
+            if (stuck and not sound) or kinks:
+                return self._settle(decompose_kinked(rho, *self._regions, ask, self._pairs))
+        if isinstance(du, Samples) and isinstance(dv, Samples) and not sound and self._matrix_pays:
+            return self._settle(decompose_samples(rho, du, dv, ask))
+        if sound or stuck:
+            misses = self._try()
+            if self.done:
+                return None
+            least = 10 * ask.rtol * max(cross.scale, self._pairs.largest(rho))
+            found = misses.worst(_PLACES, least)
+            if self._on_intervals and len(found) and misses.share(least) < _LOCAL:
+                if self._focused == "in vain" or stuck:  # a kink along a curve
+                    return self._settle(decompose_kinked(rho, *self._regions, ask, self._pairs))
+                finer, seen = self._focus(misses, found, least)
+                self._focused = "resolved" if seen else "in vain"
+            elif stuck:
+                self.done = True
+        self._gu, self._gv = finer[0] or self._gu, finer[1] or self._gv
+        return None
+
+    def _find_cross(self) -> Cross:
+        """Phase 1, in a unit in which rho is near 1."""
+        grids = self._gu.nodes, self._gv.nodes
+        most = min(_most_rank(self._gu, self._gv), 1024)
+        if self._matrix_pays:
+            most = min(most, _SAMPLES_RANK)
+        elif self._focused == "in vain":
+            # a strip or a box adds a few terms; what adds more is not worth a search for slices
+            most = min(most, self._rank + _FEW_TERMS)
+        look = partial(find_cross, self._rho, *grids, self._ask.fine, most, self._generator)
+        # the first one is free: so there is something to answer with, whatever the budget
+        with self._rho.watch.free() if self._rounds == 1 else nullcontext():
+            cross = look()
+            while self._rho.change_unit(max(cross.scale, self._pairs.largest(self._rho))):
+                cross = look()
+        self._cross, self._rank, self._tried = (cross, self._gu, self._gv), cross.rank, False
+        return cross
+
+    def _try(self, refine: bool = True) -> Misses:
+        """Phases 2 to 4 for the last cross; the answer is kept if it is the best so far."""
+        assert self._cross is not None
+        cross, gu, gv = self._cross
+        rho, ask = self._rho, self._ask
+        left, right = (SliceFunction(cross, rho, side) for side in "uv")
+        size_left = np.sqrt(gu.weights @ cross.on_u**2)
+        size_right = np.sqrt(gv.weights @ cross.on_v**2)
+        norm = _frobenius(cross.on_u, gu.weights, cross.on_v, gv.weights)
+        tolerance = ask.fine * norm if refine else np.inf
+        ru, left_values, miss_u = resolve(gu, left, cross.on_u, size_right, tolerance)
+        rv, right_values, miss_v = resolve(gv, right, cross.on_v, size_left, tolerance)
+        sides = Factor(self._du, ru, left_values), Factor(self._dv, rv, right_values)
+        misses = self._pairs.misses(rho, *sides)
+        error = float(np.hypot(misses.norm(), np.hypot(miss_u, miss_v)))
+        self._keep(_from_factors(rho, *sides, error, ask))
+        return misses
+
+    def _keep(self, result: Pod) -> None:
+        self._tried = True
+        if self._best is None or result.residual < self._best.residual:
+            self._best = result
+            self._rho.watch.error = result.error
+        self.done = self._best.converged
+
+    def _settle(self, result: Pod) -> None:
+        """Take what another method gives for the end of the search."""
+        self._keep(result)
+        self.done = True
+
+    @property
+    def _matrix_pays(self) -> bool:
+        """Whether both sides are samples, and few enough for all pairs to be asked for."""
+        counts = [len(d.points) for d in (self._du, self._dv) if isinstance(d, Samples)]
+        few = len(counts) == 2 and max(counts) <= _MOST_SAMPLES
+        return few and self._rho.watch.affords(counts[0] * counts[1])
+
+    @property
+    def _on_intervals(self) -> bool:
+        return all(isinstance(d, Region) and d.d == 1 for d in (self._du, self._dv))
+
+    @property
+    def _regions(self) -> tuple[Region, Region]:
+        assert isinstance(self._du, Region)
+        assert isinstance(self._dv, Region)
+        return self._du, self._dv
+
+    def _kinked(self, v: Float[Array, "slices one"]) -> bool:
+        (axis,) = self._regions[0].start_grid().axes
+        return kinked(self._rho, Grid((_in_panels(axis, _KINK_PANELS),)), v[:_SLICES])
+
+    def _focus(
+        self, misses: Misses, found: Int[Array, " places"], least: float
+    ) -> tuple[tuple[Grid, Grid], bool]:
+        """The grids with panels bisected until they show what is missed; whether they do."""
+        at_u, at_v = misses.u[found], misses.v[found]
+        truth = self._rho.pairs(at_u, at_v)
+        grids, seen = [], True
+        for grid, at, slices in (
+            (self._gu, at_u, lambda points: self._rho.outer(points, at_v)),
+            (self._gv, at_v, lambda points: self._rho.outer(at_u, points).T),
+        ):
+            assert isinstance(grid, Grid)
+            refined, shown = focused(grid, at, truth, slices, least)
+            grids.append(refined)
+            seen = seen and shown
+        return (grids[0], grids[1]), seen
+
+
+def _start(domain: Domain) -> Grid | Samples:
+    return domain if isinstance(domain, Samples) else domain.start_grid()
+
+
+def _most_rank(gu: Grid | Samples, gv: Grid | Samples) -> int:
+    """The rank up to which a cross on these grids says something of rho between their nodes."""
+    return min(len(g.nodes) * (5 if isinstance(g, Samples) else 3) // 5 for g in (gu, gv))
+
+
+def _finer(grid: Grid | Samples, cross: Cross) -> Grid | None:
+    """The next grid on which a cross is looked for, or None where it would be too large."""
+    if isinstance(grid, Samples):
+        return None
+    if len(grid.axes) == 1:
+        (axis,) = grid.axes
+        # pivots that have hardly fallen say that the next order will not be enough either
+        for order in _CROSS_ORDERS[1:] if cross.fall > 0.01 else _CROSS_ORDERS:
+            if axis.order < order and axis.panels * order <= 4 * _CROSS_ORDERS[-1]:
+                return Grid((axis.with_order(order),))
+        if axis.panels >= _CROSS_PANELS:
+            return None
+        return Grid((_in_panels(axis, _CROSS_PANELS),))
+    finer = grid.finer()
+    return finer if len(finer.nodes) <= _CROSS_NODES[len(grid.axes)] else None
+
+
+def _in_panels(axis: Axis, panels: int) -> Axis:
+    return axis.with_order(FULL_ORDER).cut(-(-panels // axis.panels))
+
+
+def _frobenius(left: Array, wu: Array, right: Array, wv: Array) -> float:
+    """‖left rightᵀ‖ in L², from the factors."""
+    gram = ((left.T * wu) @ left) * ((right.T * wv) @ right)
+    return float(np.sqrt(max(0.0, float(np.sum(gram)))))
+
+
+def _from_factors(rho: Evaluator, left: Factor, right: Factor, error: float, ask: Request) -> Pod:
+    """Phase 3: QR of both sides, then the SVD of a small core."""
+    gu, gv = left.grid, right.grid
+    weighted_u = np.sqrt(gu.weights)[:, None] * left.values
+    weighted_v = np.sqrt(gv.weights)[:, None] * right.values
+    q_left, r_left = qr(weighted_u, mode="economic", check_finite=False)
+    if ask.gauge == "softmax":
+        # orthogonal to the constants by Householder; subtracted means would leave eps/sigma of them
+        weighted_v = np.column_stack([np.sqrt(gv.weights), weighted_v])
+    q_right, r_right = qr(weighted_v, mode="economic", check_finite=False)
+    constants = int(ask.gauge == "softmax")
+    core = r_left @ r_right[:, constants:].T
+    norm = float(np.linalg.norm(core))
+    q_right, core = q_right[:, constants:], core[:, constants:]
+    a, sigma, bt = svd(core, full_matrices=False, check_finite=False)
+    error = max(error, EPS * norm)
+    keep = count_values(sigma, norm, ask)
+    sides = (left.domain, gu, q_left @ a), (right.domain, gv, q_right @ bt.T)
+    judged = (error, error <= ask.rtol * norm, norm)
+    return assemble(rho, *sides, sigma, keep, 0.0, judged, ask)
