@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnrate.spectra.measures import rank_of, stable_rank, tails
+from attnrate.spectra.measures import law_columns, rank_of, stable_rank, tails
+from attnrate.theory.decay import fit_decay
 
 
 def test_known_spectra():
@@ -27,3 +28,11 @@ def test_the_rank_is_the_least_that_holds_the_share(values, share):
     assert left[rank] <= (1 - share) * left[0] + slack
     assert left[rank - 1] >= (1 - share) * left[0] - slack
     assert 1 <= stable_rank(sigma) <= len(sigma) * (1 + 1e-12)
+
+
+def test_an_order_stands_in_the_table_without_an_interval():
+    k = np.arange(1.0, 13.0)
+    row = law_columns(fit_decay(np.exp(-k * np.log(k))))
+    assert row["law"] == "superexponential"
+    assert row["law_parameter"] > 0
+    assert (row["law_low"], row["law_high"]) == (None, None)

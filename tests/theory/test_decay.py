@@ -156,10 +156,10 @@ def test_a_product_of_exponentials_is_neither_power_nor_exponential():
     assert fit_decay(np.sort(np.exp(-(i + j)).ravel())[::-1][:500]).law == "none"
 
 
-def test_a_gaussian_coupling_decays_faster_than_any_law():
+def test_a_gaussian_coupling_decays_faster_than_any_exponential():
     x, w = np.polynomial.legendre.leggauss(120)
     rho = np.exp(-((x[:, None] - x) ** 2) / 8 / 0.1**2) * np.sqrt(np.outer(w, w)) / 2
-    assert fit_decay(np.linalg.svd(rho, compute_uv=False)).law == "none"
+    assert fit_decay(np.linalg.svd(rho, compute_uv=False)).law == "superexponential"
 
 
 def test_few_values_and_zeros_carry_no_law():
@@ -218,6 +218,7 @@ spectra = npst.arrays(np.float64, st.integers(1, 60), elements=st.floats(0.0, 1e
 def test_any_spectrum_gets_an_answer_that_is_consistent(sigma):
     fit = fit_decay(sigma)
     set_ = {"power": fit.alpha, "exponential": fit.rate, "finite rank": fit.rank}
+    set_["superexponential"] = fit.order
     assert {name for name, value in set_.items() if value is not None} == {fit.law} - {"none"}
     assert fit.reason.endswith(".")
     assert len(str(fit).splitlines()) <= 2

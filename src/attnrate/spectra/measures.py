@@ -31,11 +31,11 @@ def tails(sigma: Float[Array, "*many m"]) -> Float[Array, "*many m+1"]:
 
 
 def law_columns(law: DecayFit) -> dict[str, Any]:
-    """A law of decay with its parameter and interval, as columns of a table of heads."""
+    """A law of decay with its parameter and interval (None: it has none), as columns of a table."""
     low, high = law.interval or (None, None)
     return {
         "law": law.law,
-        "law_parameter": law.alpha or law.rate or law.rank,
+        "law_parameter": law.alpha or law.rate or law.order or law.rank,
         "law_low": low,
         "law_high": high,
     }
