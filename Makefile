@@ -33,7 +33,7 @@ demo: $(READY)-core
 	@$(PY) examples/first.py
 
 test: $(READY)-test
-	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(PY) -m pytest -n 2 --dist worksteal --durations=10 --durations-min=1
 
 check: $(READY)-check
 	@$(PY) -m ruff format --check .

@@ -29,6 +29,9 @@ with (shop / "asked").open("a") as asked:
     asked.write(name + "\\n")
 if (shop / "closed").exists():
     sys.exit("E: Failed to fetch " + name)
+hold = shop / "hold"  # wait with this package, or with any, until the file is gone
+while hold.exists() and hold.read_text() in ("", name):
+    time.sleep(0.02)
 pathlib.Path(file).write_bytes((shop / file).read_bytes())
 """
 
@@ -102,7 +105,7 @@ def shop(tmp_path, monkeypatch, cache, a_deb):
         made.mkdir()
     for name, body in (("apt-cache", _APT_CACHE), ("apt-get", _APT_GET)):
         path = programs / name
-        head = f"import hashlib, pathlib, sys\nshop = pathlib.Path({str(folder)!r})"
+        head = f"import hashlib, pathlib, sys, time\nshop = pathlib.Path({str(folder)!r})"
         path.write_text(f"#!{sys.executable}\n{head}\n{body}")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", os.fspath(programs))

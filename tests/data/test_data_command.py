@@ -4,11 +4,10 @@ import gzip
 import hashlib
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+import warm_commands
 
 from attnrate.data.translation import RULES, SPLITS
 
@@ -17,20 +16,17 @@ from attnrate.data.translation import RULES, SPLITS
 def attnrate(tmp_path):
     """The command with a cache of its own, a pip that finds nothing, and no hub."""
     alone = {"ATTNRATE_CACHE": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
-    alone["HF_HUB_OFFLINE"] = "1"
-    environment = {**os.environ, **alone, "PIP_FIND_LINKS": str(tmp_path), "NO_COLOR": "1"}
+    alone["PIP_FIND_LINKS"] = str(tmp_path)
 
-    def run(*words, **more):
-        command = [sys.executable, "-m", "attnrate.cli", "data", *words]
-        env = environment | more
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    def run(*words, new=False, **more):
+        return warm_commands.attnrate("data", *words, settings=alone | more, new=new)
 
     return run
 
 
 def test_what_there_is_is_listed_without_a_name(attnrate, tmp_path):
     (tmp_path / "attnrate-cache" / "weights" / "minilm").mkdir(parents=True)
-    assert "minilm" in attnrate("weights").stdout
+    assert "minilm" in attnrate("weights", new=True).stdout
     listed = json.loads(attnrate("weights", "--json").stdout)["weights"]
     cached = {row["name"]: row["cached"] for row in listed}
     assert cached["minilm"]
@@ -48,7 +44,7 @@ def test_the_folder_is_printed(attnrate, tmp_path):
 def test_the_text_is_printed(attnrate, tmp_path):
     folder = tmp_path / "attnrate-cache" / "text" / "enwik8-3"
     folder.mkdir(parents=True)
-    assert attnrate("text", "--megabytes", "3").stdout == f"{folder / 'text.txt'}\n"
+    assert attnrate("text", "--megabytes", "3", new=True).stdout == f"{folder / 'text.txt'}\n"
     assert "licence" in json.loads(attnrate("text", "--megabytes", "3", "--json").stdout)
 
 
@@ -63,7 +59,7 @@ def test_cifar10_is_told_by_class(attnrate, tmp_path):
         images[: 9 * count // 10, ..., 2] += 1
         np.save(folder / f"{split}_images.npy", images)
         np.save(folder / f"{split}_labels.npy", np.arange(count) % 10)
-    told = json.loads(attnrate("cifar10", "--json").stdout)
+    told = json.loads(attnrate("cifar10", "--json", new=True).stdout)
     assert told["images"] == {"train": 50_000, "test": 10_000}
     assert told["class_counts"]["test"]["ship"] == 1000
     assert told["channel_means"] == [125.3, 123.0, 113.9]
@@ -86,7 +82,7 @@ def test_translation_is_told_by_split_with_samples(attnrate, tmp_path):
     sha256 = dict.fromkeys(("train", "validation", "test"), hashlib.sha256(text).hexdigest())
     manifest = {"rules": RULES, "sha256": sha256, "packages": [package], "left_out": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    told = json.loads(attnrate("translation", "--json").stdout)
+    told = json.loads(attnrate("translation", "--json", new=True).stdout)
     assert told["counts"] == dict.fromkeys(("train", "validation", "test"), 10)
     assert told["messages"] == 12
     assert told["samples"][1] == ["This is line 2", "Dies ist Zeile 2"]

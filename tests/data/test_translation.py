@@ -5,6 +5,7 @@ import hashlib
 
 import pytest
 
+from attnrate.data import gather as gathering
 from attnrate.data import registry
 from attnrate.data import translation as here
 from attnrate.data.catalogues import messages
@@ -101,7 +102,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(market, monkeypatch):
         return messages(package)
 
     with monkeypatch.context() as patch:
-        patch.setattr(here, "messages", stop_at_c)
+        patch.setattr(gathering, "messages", stop_at_c)
         with pytest.raises(KeyboardInterrupt):
             translation()
     assert asked(market) == ["toy-a", "toy-b"]
@@ -195,7 +196,7 @@ def test_a_network_that_fails_makes_no_smaller_set_and_what_came_is_kept(
         return messages(package)
 
     with monkeypatch.context() as patch:
-        patch.setattr(here, "messages", flaky)
+        patch.setattr(gathering, "messages", flaky)
         with pytest.raises(FetchError, match=r"1 of 4 packages could not be had.*toy-d"):
             translation()
     assert translation().manifest["left_out"] == {}

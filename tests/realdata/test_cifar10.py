@@ -11,7 +11,7 @@ pytestmark = pytest.mark.realdata
 @pytest.fixture(scope="module")
 def data(real):
     pytest.importorskip("PIL")
-    return real(cifar10)
+    return real("attnrate data cifar10", cifar10)
 
 
 def test_the_numbers_are_the_published_ones(data):

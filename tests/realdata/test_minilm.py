@@ -15,7 +15,7 @@ pytestmark = pytest.mark.realdata
 @pytest.fixture(scope="module")
 def folder(real):
     pytest.importorskip("transformers")
-    return real(weights, "minilm")
+    return real("attnrate data weights minilm", weights, "minilm")
 
 
 def test_sentences_of_one_meaning_are_close(folder, tmp_path):

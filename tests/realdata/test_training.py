@@ -19,7 +19,7 @@ pytestmark = pytest.mark.realdata
 @pytest.fixture(scope="module", autouse=True)
 def _data(real):
     pytest.importorskip("PIL")
-    real(cifar10)
+    real("attnrate data cifar10", cifar10)
 
 
 def test_a_quick_model_of_figure_3_learns_from_real_images(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """The translation pairs of this machine's Debian: as many as promised, German, without a leak."""
 
 import hashlib
-import os
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,12 @@ from attnrate.data.bpe import vocabulary
 from attnrate.data.catalogues import messages
 from attnrate.data.clean import key
 from attnrate.data.debian import available
-from attnrate.data.registry import cache_folder
+from attnrate.data.readers import readers
 from attnrate.data.translation import (
     DOCUMENTED_TEST,
     FEWEST_PAIRS,
     TESTS,
+    _split,
     split_by_package,
     translation,
 )
@@ -22,17 +22,13 @@ from attnrate.data.translation_packages import TEST
 from attnrate.experiments.real_translation import sentences
 
 pytestmark = pytest.mark.realdata
+COMMAND = "attnrate data translation"
 
 
 @pytest.fixture(scope="module")
 def data(real):
     pytest.importorskip("polib")
-    # .ci/run fetches them before; whatever went wrong there must not be a test that is skipped
-    if not (cache_folder() / "translation").is_dir() and not os.environ.get("CI"):
-        pytest.skip(
-            "translation: 477 MB that are not in the cache; fetch: attnrate data translation"
-        )
-    return real(translation)
+    return real(COMMAND, translation)
 
 
 def test_there_are_enough_pairs_and_all_are_of_the_promised_length(data):
@@ -43,17 +39,28 @@ def test_there_are_enough_pairs_and_all_are_of_the_promised_length(data):
         assert articles > 0.1 * len(pairs)
 
 
-def test_on_debian_12_the_test_set_is_the_documented_one(data):
+def test_on_debian_12_the_test_set_is_the_documented_one(data, real):
     release = Path("/etc/os-release")
     if not release.is_file() or "bookworm" not in release.read_text(encoding="utf-8"):
         pytest.skip("another system than Debian 12: its packages may be of other versions")
     assert data.documented
     assert data.counts["test"] == TESTS
     # not only of what the cache has: by the rules of today, from the packages
-    raw = {package: messages(package) for package in available(TEST).values()}
+    raw = {package: real(COMMAND, messages, package) for package in available(TEST).values()}
     made = split_by_package(raw)[0]["test"]
     text = "".join(f"{english}\t{german}\n" for english, german in made)
     assert hashlib.sha256(text.encode()).hexdigest() == DOCUMENTED_TEST
+
+
+def test_processes_make_the_same_test_set(data, real):
+    """The oracle is the test above, which makes it in this process."""
+    packages = list(available(TEST).values())
+    for package in packages:
+        real(COMMAND, messages, package)  # in the cache, or the processes would fetch them
+    with readers(2) as crew:
+        read = [crew.read(package) for package in packages]
+        pairs = {package: each.result() for package, each in zip(packages, read, strict=True)}
+    assert tuple(_split(pairs)[0]["test"]) == data.test
 
 
 def test_sentences_are_coded_cut_and_spread_over_the_test_set(data):

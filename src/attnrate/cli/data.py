@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from attnrate.cli.output import JsonOption, app, print_json
+from attnrate.cli.output import JsonOption, WorkersOption, app, print_json
 from attnrate.errors import InputError, require_whole
 
 data = typer.Typer(
@@ -131,6 +131,7 @@ def translation_command(
     only_names: Annotated[
         bool, typer.Option("--names", help="Only print the names of all Debian packages.")
     ] = False,
+    workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print what there is of the English-German pairs, after fetching them if need be (480 MB)."""
@@ -150,7 +151,7 @@ def translation_command(
         else:
             typer.echo("\n".join(every))
         return
-    found = translation()
+    found = translation(workers=workers)
     packages = found.manifest["packages"]
     # spread over the test set, the same ones every time
     samples = found.test[:: max(1, len(found.test) // 5)][:5]

@@ -24,8 +24,18 @@ def messages(package: Package) -> Pairs:
 
     The order is that of the catalogues' names, and within one that of the catalogue.
     """
-    place = cache_folder() / "translation" / "packages" / f"{package.file}.json.gz"
+    place = _place_of(package)
     return opened_or_made(place, _load, lambda: _fetched(package, place), place.name)
+
+
+def fetch_for_messages(package: Package) -> None:
+    """Fetch what `messages` needs, if it is not in the cache; another process may read it then."""
+    if not _place_of(package).exists():
+        fetch(package)
+
+
+def _place_of(package: Package) -> Path:
+    return cache_folder() / "translation" / "packages" / f"{package.file}.json.gz"
 
 
 def _fetched(package: Package, place: Path) -> Pairs:

@@ -104,10 +104,17 @@ class Cifar10:
 def as_new_folder(folder: object) -> Path:
     """The path of a folder that is new or empty; an InputError for any other."""
     place = Path(folder).absolute() if isinstance(folder, str | Path) else None
-    if place is None or place.is_file() or (place.is_dir() and any(place.iterdir())):
+    if place is None or not _is_free(place):
         shown = folder if place is None else str(place)
         raise InputError("photos need a new or empty folder", shown, "Pass another folder.")
     return place
+
+
+def _is_free(place: Path) -> bool:
+    try:
+        return not place.is_file() and not (place.is_dir() and any(place.iterdir()))
+    except OSError:  # a name that is too long, a folder that may not be read
+        return False
 
 
 def cifar10() -> Cifar10:

@@ -3,6 +3,8 @@
 import html
 import re
 import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 FEWEST_WORDS, MOST_WORDS = 4, 60
 
@@ -37,6 +39,20 @@ bereits haben hat
 """
 _ENGLISH_WORDS, _GERMAN_WORDS = frozenset(_ENGLISH.split()), frozenset(_GERMAN.split())
 _UMLAUT = re.compile("[äöüßÄÖÜ]")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """The sentence pairs of a package in their order, and of how many messages they came."""
+
+    messages: int
+    pairs: list[tuple[str, str]]
+
+
+def cleaned(messages: Iterable[tuple[str, str]]) -> Cleaned:
+    """Every pair that `clean` makes of these messages; a sentence may come more than once."""
+    given = list(messages)
+    return Cleaned(len(given), [pair for pair in (clean(*message) for message in given) if pair])
 
 
 def clean(english: str, german: str) -> tuple[str, str] | None:

@@ -3,31 +3,26 @@
 import gzip
 import hashlib
 import json
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnrate.data.cached import OutdatedError, opened_or_made
-from attnrate.data.catalogues import Pairs, messages
-from attnrate.data.clean import clean, key
-from attnrate.data.debian import available, by_hand, version_of
+from attnrate.data.catalogues import Pairs
+from attnrate.data.clean import Cleaned, cleaned, key
+from attnrate.data.debian import by_hand, version_of
+from attnrate.data.gather import gather, told
 from attnrate.data.registry import (
-    ArchiveError,
     FetchError,
     Package,
-    UnreachableError,
     cache_folder,
     downloads_folder,
-    require_installed,
-    say,
     settle,
     work_folder,
 )
 from attnrate.data.translation_packages import SMALL, TEST, TRAIN, VALIDATION
-from attnrate.errors import require_choice
+from attnrate.errors import require_choice, require_whole
 
 SOURCE = "messages of free programs and their German translations, from Debian's packages"
 LICENCE = "the licence of each program, mostly GPL; see the packages"
@@ -41,8 +36,6 @@ FEWEST_OF_SMALL = {"test": 200, "validation": 100, "train": 2000}
 # what the data are made by: a change of the rules or packages gets another number
 RULES = 2
 _SIZE = 40_000_000
-_PATIENCE = 3
-_LACKING = "this release has no such package, and no file of it is among the downloads"
 
 
 @dataclass(frozen=True)
@@ -70,17 +63,22 @@ class Translation:
         return bool(self.manifest["sha256"]["test"] == DOCUMENTED_TEST)
 
 
-def translation(packages: object = "all") -> Translation:
+def translation(packages: object = "all", workers: object = None) -> Translation:
     """The pairs; fetched, cleaned and split when they are not in the cache yet.
 
     "small" are those of a few packages of every split (about 10 MB to fetch, and no documented test
-    set), "all" those of all (477 MB).
+    set), "all" those of all (477 MB). `workers` is the number of processes that read and clean
+    packages while the next ones are fetched, one a core unless it is given; the pairs are the same
+    with any number.
     """
     require_choice("packages", packages, ("all", "small"))
     small = packages == "small"
+    count = None if workers is None else require_whole("workers", workers, 1)
     place = cache_folder() / "translation" / f"pairs-{'small-' if small else ''}{RULES}"
     what = "a set of translation pairs"
-    return opened_or_made(place, _current, lambda: _made(place, small), what, lock="translation")
+    return opened_or_made(
+        place, _current, lambda: _made(place, small, count), what, lock="translation"
+    )
 
 
 def package_names(small: bool = False) -> tuple[str, ...]:
@@ -93,7 +91,7 @@ def _current(place: Path) -> Translation:
     found = _opened(place)
     for name, reason in found.manifest["left_out"].items():
         here = by_hand(name)
-        if here is not None and _told(here.name, here.stat().st_size) not in reason:
+        if here is not None and told(here.name, here.stat().st_size) not in reason:
             raise OutdatedError(f"lacks {name}, which is here now,")
     for package in found.manifest["packages"]:
         here = by_hand(package["name"])
@@ -104,13 +102,10 @@ def _current(place: Path) -> Translation:
     return found
 
 
-def _told(file: str, size: int) -> str:
-    return f"{file}, {size} bytes"
-
-
-def _made(place: Path, small: bool) -> Translation:
-    raw, left_out = _collect(package_names(small))
-    splits, counts = split_by_package(raw)
+def _made(place: Path, small: bool, workers: int | None) -> Translation:
+    held_out = {name for split, names in SPLITS.items() if split != "train" for name in names}
+    gathered = gather(package_names(small), held_out, way_out(), workers)
+    splits, counts = _split(gathered.pairs)
     for name, fewest in (FEWEST_OF_SMALL if small else FEWEST_PAIRS).items():
         if len(splits[name]) < fewest:
             raise FetchError(
@@ -128,9 +123,14 @@ def _made(place: Path, small: bool) -> Translation:
             (made / f"{name}.tsv.gz").write_bytes(gzip.compress(text, mtime=0))
         packages = [
             {"name": p.name, "version": p.version, "sha256": p.sha256, **counts[p.name]}
-            for p in raw
+            for p in gathered.pairs
         ]
-        manifest = {"rules": RULES, "sha256": sha256, "packages": packages, "left_out": left_out}
+        manifest = {
+            "rules": RULES,
+            "sha256": sha256,
+            "packages": packages,
+            "left_out": gathered.left_out,
+        }
         (made / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
         settle(made, place)
     return _opened(place)
@@ -141,11 +141,21 @@ def split_by_package(
 ) -> tuple[dict[str, Pairs], dict[str, dict[str, int]]]:
     """Clean pairs of each split, and how many messages and pairs each package had.
 
+    `raw` has the messages of each package as they are; they are cleaned here, one after the other.
+    """
+    return _split({package: cleaned(messages) for package, messages in raw.items()})
+
+
+def _split(
+    gathered: dict[Package, Cleaned],
+) -> tuple[dict[str, Pairs], dict[str, dict[str, int]]]:
+    """Pairs of each split without repetition, and how many messages and pairs each package had.
+
     Test is filled first, then validation: a sentence that comes again later, on either side, is
     left out there. Within training only the English side counts, since two sentences of one meaning
     are worth learning from.
     """
-    by_name = {package.name: pairs for package, pairs in raw.items()}
+    by_name = {package.name: pairs for package, pairs in gathered.items()}
     splits: dict[str, Pairs] = {}
     counts = {}
     english_seen: set[str] = set()
@@ -154,56 +164,15 @@ def split_by_package(
         kept: Pairs = []
         for name in sorted(set(names) & by_name.keys()):
             before = len(kept)
-            for pair in filter(None, (clean(*message) for message in by_name[name])):
+            for pair in by_name[name].pairs:
                 english, german = key(pair[0]), key(pair[1])
                 if english not in english_seen and german not in german_held_out:
                     english_seen.add(english)
                     kept.append(pair)
-            counts[name] = {"messages": len(by_name[name]), "pairs": len(kept) - before}
+            counts[name] = {"messages": by_name[name].messages, "pairs": len(kept) - before}
         german_held_out |= {key(german) for _, german in kept}
         splits[split] = kept
     return splits, counts
-
-
-def _collect(names: tuple[str, ...]) -> tuple[dict[Package, Pairs], dict[str, str]]:
-    """The messages of these packages that can be had, and why the others cannot."""
-    require_installed("polib", "read catalogues", "translation pairs")
-    found = available(names)
-    if not found:
-        raise UnreachableError(
-            "apt is needed to fetch translation pairs and is not here, or has no package lists",
-            f"{names[0]} and {len(names) - 1} more packages",
-            way_out(),
-        )
-    left_out = {name: _LACKING for name in names if name not in found}
-    raw: dict[Package, Pairs] = {}
-    failed: list[FetchError] = []
-    with _bar(len(found)) as step:
-        for package in found.values():
-            step(package.name)
-            try:
-                raw[package] = messages(package)
-            except ArchiveError as problem:
-                # held-out packages make the test set
-                if package.name not in SPLITS["train"]:
-                    raise ArchiveError(problem.what, problem.file, way_out()) from None
-                left_out[package.name] = f"{problem.what}: {_told(package.file, package.size)}"
-            except FetchError as problem:
-                # the others may come, and are kept; but a network that is down need not be asked on
-                failed.append(problem)
-                if len(failed) == _PATIENCE:
-                    break
-    if failed:
-        # fewer pairs would be kept for good, and scores would not compare
-        raise type(failed[0])(
-            f"{'at least ' if len(failed) == _PATIENCE else ''}{len(failed)} of {len(found)} "
-            f"packages could not be had ({failed[0].what})",
-            failed[0].file,
-            f"What has come is kept: run the same again. {failed[0].remedy}".strip(),
-        )
-    for name, reason in left_out.items():
-        say(f"{name} is left out ({reason})")
-    return raw, left_out
 
 
 def way_out() -> str:
@@ -213,34 +182,6 @@ def way_out() -> str:
         "there (apt-get download), whose names attnrate data translation --names prints, and put "
         f"them into {downloads_folder()}."
     )
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[str], None]]:
-    """On a terminal, a line that tells which package it is; a download draws its bar below it."""
-    if not sys.stderr.isatty():
-        yield lambda name: None
-        return
-    from rich.console import Console
-    from rich.control import Control
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.segment import ControlType
-
-    console = Console(stderr=True)
-    columns = (TextColumn("packages"), BarColumn(), MofNCompleteColumn())
-    # printed and not started: two live displays at once are an error before rich 14.1
-    bar = Progress(*columns, TextColumn("{task.description}"), console=console)
-    task = bar.add_task("", total=total, completed=-1)
-    above = Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
-
-    def step(name: str) -> None:
-        if bar.tasks[0].completed >= 0:
-            console.control(above)
-        bar.update(task, advance=1, description=name)
-        console.print(bar.get_renderable())
-
-    yield step
-    console.control(above)
 
 
 def _opened(folder: Path) -> Translation:
