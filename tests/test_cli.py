@@ -1,7 +1,6 @@
 """The command line as a user meets it: what it prints, what it draws, how it refuses."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from warm_commands import attnrate
 
 from attnrate.targets import linear_target, swap_ends
 
@@ -17,19 +17,8 @@ FIT = ("target.kind=linear", "target.kernel=exponential", "target.length=6", "re
 SIGMA_D3 = [np.sqrt((7 + np.sqrt(33)) / 8), 0.5, np.sqrt((7 - np.sqrt(33)) / 8)]
 
 
-def attnrate(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "attnrate.cli", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1"},
-    )
-
-
 def test_pod_prints_the_spectrum_of_d3_and_that_it_converged() -> None:
-    done = attnrate("pod", D3)
+    done = attnrate("pod", D3, new=True)
     assert done.returncode == 0
     assert done.stderr == ""
     for value in ("1.26216889948", "0.396143495697", "rank 3", "converged", "finite rank"):
@@ -42,6 +31,13 @@ def test_pod_as_json_is_one_object_with_the_exact_values() -> None:
     assert answer["rank"] == 3
     assert answer["converged"] is True
     assert answer["decay"]["law"] == "finite rank"
+
+
+def test_pod_as_json_gives_an_order_without_an_interval() -> None:
+    decay = json.loads(attnrate("pod", "exp(u*v)", "--json").stdout)["decay"]
+    assert decay["law"] == "superexponential"
+    assert decay["order"] > 0
+    assert decay["interval"] is None
 
 
 def test_pod_takes_domains_with_negative_ends_and_a_gauge() -> None:
@@ -68,7 +64,7 @@ def test_pod_that_does_not_converge_exits_with_1_and_says_how_far_it_got() -> No
 
 def test_bound_prints_the_proved_bound_above_the_compiled_error() -> None:
     words = ("bound", "--alpha", "1", "--rank", "6", "--m-h", "1,3,6", "--compile", "--json")
-    rows = json.loads(attnrate(*words).stdout)["bounds"]
+    rows = json.loads(attnrate(*words, new=True).stdout)["bounds"]
     assert [row["m_h"] for row in rows] == [1, 3, 6]
     assert all(row["compiled"] <= row["rigorous"] for row in rows)
     assert rows[0]["compiled"] > 0.1
@@ -130,9 +126,9 @@ def test_a_wrong_request_exits_with_2_and_names_the_value(
 
 def test_help_has_an_example_for_every_command_and_does_not_import_torch() -> None:
     for command in ("pod", "bound", "fit", "bracket", "sweep"):
-        assert f"Example: attnrate {command}" in attnrate(command, "--help").stdout
+        assert f"Example: attnrate {command}" in attnrate(command, "--help", new=True).stdout
     program = (
-        "import sys\nfrom attnrate.cli import app\n"
+        "import sys\nfrom attnrate.cli.commands import app\n"
         "try:\n    app(['pod', 'u*v', '--json'])\nexcept SystemExit:\n    pass\n"
         "sys.exit('torch' in sys.modules)"
     )
@@ -145,7 +141,7 @@ def test_version() -> None:
 
 def test_fit_trains_and_tells_the_error_as_json() -> None:
     words = ("fit", *FIT, "model.kind=linear_rnn", "model.hidden=8", "seed=2", "--json")
-    answer = json.loads(attnrate(*words).stdout)
+    answer = json.loads(attnrate(*words, new=True).stdout)
     assert answer["settings"]["seed"] == 2
     assert answer["steps"] == 300
     assert 0 < answer["error"] < answer["curve"][0][2]
@@ -168,7 +164,7 @@ def test_a_sweep_runs_once_exports_and_tells_its_status(tmp_path: Path) -> None:
     )
     before = attnrate("sweep", "spec.toml", "--status", "--export", "early.csv", folder=tmp_path)
     names = [path.name for path in tmp_path.iterdir()]
-    first = attnrate("sweep", "spec.toml", "--export", "out.csv", folder=tmp_path)
+    first = attnrate("sweep", "spec.toml", "--export", "out.csv", folder=tmp_path, new=True)
     again = attnrate("sweep", "spec.toml", folder=tmp_path)
     after = attnrate("sweep", "spec.toml", "--status", "--json", folder=tmp_path)
     assert (before.returncode, before.stdout) == (0, "0 of 3 trials finished, 3 waiting\n")
@@ -202,7 +198,7 @@ def test_a_sweep_whose_trials_fail_exits_with_1_and_says_why_as_json(tmp_path: P
 def test_bracket_of_a_transformer_has_all_three_parts() -> None:
     spectral = ("target.kind=spectral", "target.alpha=1", "target.rank=2", "target.length=4")
     model = ("model.kind=transformer", "model.m_h=2", "recipe.steps=20")
-    answer = json.loads(attnrate("bracket", *spectral, *model, "--json").stdout)
+    answer = json.loads(attnrate("bracket", *spectral, *model, "--json", new=True).stdout)
     assert [*answer["parts"]] == ["compiled", "compiled, then trained", "trained"]
     assert answer["upper"] == answer["parts"][answer["upper_from"]] == min(answer["parts"].values())
     assert (answer["lower"], answer["left_out"]) == (0, {})

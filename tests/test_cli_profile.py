@@ -1,25 +1,13 @@
 """`attnrate profile` as a user meets it: what it prints, what it writes, how it refuses."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from warm_commands import attnrate
 
 transformers = pytest.importorskip("transformers")
-
-
-def attnrate(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "attnrate.cli", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "HF_HUB_OFFLINE": "1"},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +37,7 @@ def test_it_prints_a_table_a_summary_and_advice_and_writes_a_page(
     model: Path, ids: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "page"
-    done = attnrate("profile", model, "--inputs", ids, "--out", out)
+    done = attnrate("profile", model, "--inputs", ids, "--out", out, new=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "4 heads of size 12; 6 inputs of 12 tokens" in done.stdout
@@ -64,7 +52,7 @@ def test_it_prints_a_table_a_summary_and_advice_and_writes_a_page(
 
 @pytest.mark.slow
 def test_weights_only_needs_no_inputs(model: Path) -> None:
-    answer = json.loads(attnrate("profile", model, "--weights-only", "--json").stdout)
+    answer = json.loads(attnrate("profile", model, "--weights-only", "--json", new=True).stdout)
     assert len(answer["heads"]) == 4
 
 

@@ -78,3 +78,13 @@ def _try(lock: Path) -> None:
 def _kill_within(lock: Path) -> None:
     with alone(lock, wait=False):
         os.kill(os.getpid(), 9)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_lock_is_never_taken_through_a_link(link, tmp_path):
+    own = tmp_path / "thesis"
+    own.write_bytes(b"years of work")
+    link(own, tmp_path / ".lock")
+    with pytest.raises(StoreError, match="link"), alone(tmp_path / ".lock", wait=False):
+        pass
+    assert own.read_bytes() == b"years of work"

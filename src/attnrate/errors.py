@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+#: The largest whole number that any setting takes: what 64 bits hold
+LARGEST = 2**63 - 1
+
 
 class AttnrateError(Exception):
     """Base of every error that attnrate raises on purpose."""
@@ -17,10 +20,7 @@ class InputError(AttnrateError, ValueError):
         self.what = what
         self.value = value
         self.remedy = remedy
-        shown = repr(value)
-        if len(shown) > 200:
-            shown = shown[:197] + "..."
-        super().__init__(f"{what}: got {shown}." + (f" {remedy}" if remedy else ""))
+        super().__init__(f"{what}: got {_shown(value)}." + (f" {remedy}" if remedy else ""))
 
 
 class StoreError(AttnrateError):
@@ -41,14 +41,30 @@ class AccuracyWarning(UserWarning):
     """A result was returned whose error is larger than what was asked for."""
 
 
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Whether the system had no memory left: numpy says MemoryError, torch a RuntimeError."""
+    refused = "allocate memory" in str(problem) or "not enough memory" in str(problem)
+    return isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and refused)
+
+
+def _shown(value: object) -> str:
+    """The value for a message, cut to 200 characters; some values cannot be written at all."""
+    try:
+        shown = repr(value)
+    except (RecursionError, ValueError):  # nested too deeply; a number of thousands of digits
+        return f"a value that is too large to show, of type {type(value).__name__}"
+    return shown if len(shown) <= 200 else shown[:197] + "..."
+
+
 def require_whole(name: str, value: object, least: int, most: int | None = None) -> int:
     """`value` as an int, or an InputError when it is no whole number in [least, most]."""
     wanted = f"a whole number of at least {least}" + ("" if most is None else f", at most {most}")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InputError(f"{name} must be {wanted}", value, f"Pass {name}={least} or more.")
     number = int(value.__index__())
-    if number < least or (most is not None and number > most):
-        way_out = f"Pass {name}={least} or more." if number < least else f"At most {name}={most}."
+    top = LARGEST if most is None else most
+    if number < least or number > top:
+        way_out = f"Pass {name}={least} or more." if number < least else f"At most {name}={top}."
         raise InputError(f"{name} must be {wanted}", value, way_out)
     return number
 

@@ -1,12 +1,18 @@
 """Files that are written whole or not at all, and places where one process works at a time."""
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from attnrate.errors import StoreError
+
+
+class LockError(StoreError):
+    """A lock file that cannot be made."""
 
 
 @contextmanager
@@ -48,18 +54,38 @@ def alone(path: Path, wait: bool) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _require_no_link(path)
         lock.acquire(timeout=-1 if wait else 0)
-    except Timeout:
-        raise StoreError(
-            "another process is at work here", path.parent, "Let it end, or name another folder."
-        ) from None
+    except (OSError, NotImplementedError) as problem:
+        if isinstance(problem, Timeout):
+            raise _at_work(path) from None
+        said = getattr(problem, "strerror", None) or problem
+        raise LockError(
+            f"a lock could not be made ({said})", path, "See who may write there, and make room."
+        ) from problem
     try:
         yield
     finally:
         lock.release()
+
+
+def _at_work(path: Path) -> StoreError:
+    return StoreError(
+        "another process is at work here", path.parent, "Let it end, or name another folder."
+    )
+
+
+def _require_no_link(path: Path) -> None:
+    """An OSError for a lock that is a link: some versions of filelock empty what it leads to."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        raise OSError(errno.EEXIST, "there is a link, or something else that is no file of ours")
 
 
 def _umask() -> int:

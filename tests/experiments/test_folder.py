@@ -50,3 +50,9 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     write_mark(tmp_path, "profile", {"format": 99})
     with pytest.raises(InputError, match="99"):
         look_at(tmp_path, "profile")
+
+
+def test_a_folder_with_what_a_killed_run_left_is_still_new(tmp_path):
+    (tmp_path / ".attnrate-abc").mkdir()
+    (tmp_path / ".attnrate.json.xyz").touch()
+    assert look_at(tmp_path, "profile") == (tmp_path, None)

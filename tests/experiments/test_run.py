@@ -1,7 +1,7 @@
 """Running experiments: one folder that is resumed and never anybody else's; failures stay local."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,9 +22,11 @@ from attnrate.experiments.experiment import (
     select,
 )
 from attnrate.experiments.run import conclude_folder, records_in, run_experiments
+from attnrate.fitting import engines
+from attnrate.fitting.engines import Outcome, local
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.store import Store
-from attnrate.fitting.trial import Trial
+from attnrate.fitting.trial import Trial, canonical
 
 TINY = Trial(
     {"kind": "linear", "kernel": "exponential", "length": 4},
@@ -56,6 +58,27 @@ def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Experiment]:
     known: dict[str, Experiment] = {}
     monkeypatch.setattr(run, "load", lambda name: known.get(name) or load(name))
     return known
+
+
+class Here:
+    """An engine that runs trials in this process, by the function by which every engine does."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(
+        self, trials: Iterator[Trial], most: int, function: str
+    ) -> Generator[Outcome, None, None]:
+        work = engines.load(function)
+        for trial in trials:
+            said = engines.execute(work, canonical(trial.settings))
+            yield engines.outcome(trial, said, "here")
+
+
+@pytest.fixture
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what is kept and concluded: a worker takes seconds to import torch."""
+    monkeypatch.setattr(local, "LocalEngine", Here)
 
 
 def keys(folder: Path) -> list[tuple[str, str]]:
@@ -101,6 +124,7 @@ def test_records_name_the_commit_that_computed_and_not_the_one_that_concludes(
     assert all(MADE_BY not in one.values for one in seen)
 
 
+@pytest.mark.usefixtures("_here")
 def test_what_had_no_data_is_tried_again_by_the_next_run(
     experiments: dict[str, Experiment], tmp_path: Path
 ) -> None:
@@ -149,6 +173,7 @@ def test_parts_of_a_figure_stand_for_the_figure() -> None:
     assert run.as_names(["fig3b", "fig3a", "fig1"]) == ("fig1", "fig3")
 
 
+@pytest.mark.usefixtures("_here")
 def test_one_trial_of_two_experiments_is_run_once(
     experiments: dict[str, Experiment], tmp_path: Path
 ) -> None:
@@ -179,6 +204,7 @@ def test_what_fails_says_so_and_leaves_the_others_alone(
     assert by_name["mff"].failed is None
 
 
+@pytest.mark.usefixtures("_here")
 def test_the_paper_preset_runs_the_seeds_in_turn(
     experiments: dict[str, Experiment], tmp_path: Path
 ) -> None:
@@ -192,6 +218,7 @@ def test_the_paper_preset_runs_the_seeds_in_turn(
     assert [row.settings["seed"] for row in rows] == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("_here")
 def test_concluding_again_runs_nothing_and_uses_what_is_there(
     experiments: dict[str, Experiment], tmp_path: Path
 ) -> None:
@@ -205,6 +232,7 @@ def test_concluding_again_runs_nothing_and_uses_what_is_there(
     assert keys(folder) == first
 
 
+@pytest.mark.usefixtures("_here")
 def test_an_experiment_of_which_anything_is_finished_is_on_the_page(
     experiments: dict[str, Experiment], tmp_path: Path
 ) -> None:
@@ -217,6 +245,7 @@ def test_an_experiment_of_which_anything_is_finished_is_on_the_page(
     assert [(one.name, one.finished) for one in records_in(folder)] == [("fig1", 1), ("table2", 1)]
 
 
+@pytest.mark.usefixtures("_here")
 def test_a_record_whose_work_is_elsewhere_stays_as_it_is(
     experiments: dict[str, Experiment], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,9 @@ from attnrate.report.style import COLOURS
 from attnrate.report.write import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium to show the page in")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no chromium to show the page in: apt-get install chromium"
+)
 
 
 @dataclass

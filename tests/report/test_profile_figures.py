@@ -140,6 +140,9 @@ def test_every_figure_can_be_drawn_both_ways(made: Made, inputs: int) -> None:
 def test_laws_are_told_in_words() -> None:
     k = np.arange(1, 41.0)
     assert law_words(fit_decay(k**-2.0)).startswith("σ_k ~ k^−α, α = 2 [")
+    factorial = law_words(fit_decay(np.exp(-k[:12] * np.log(k[:12]))))
+    assert factorial.startswith("σ_k ~ e^(−γ k log k), γ = ")
+    assert "[" not in factorial  # an order has no interval
     assert law_words(fit_decay(np.where(k <= 5, 1.0 / k, 0.0))) == "rank 5"
     assert law_words(fit_decay(np.ones(40))) == "no law of decay fits"
 

@@ -1,25 +1,18 @@
 """From the command to the page: a real experiment, again from what is kept, and wrong requests."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
+from warm_commands import attnrate
 
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.experiment import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.experiments.run import records_in
 from attnrate.report.reproduce import Reproduction, agreement
-
-
-def attnrate(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "attnrate.cli", *words], capture_output=True, text=True, check=False
-    )
 
 
 def with_verdicts(**verdicts: str) -> Reproduction:
@@ -63,7 +56,9 @@ def test_a_reproduction_tells_its_verdicts_and_its_page() -> None:
 
 def test_the_command_writes_page_claims_and_figures_and_can_be_asked_again(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    done = attnrate("reproduce", "mixing-rank", "--out", str(folder), "--workers", "1", "--json")
+    done = attnrate(
+        "reproduce", "mixing-rank", "--out", str(folder), "--workers", "1", "--json", new=True
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["failed"] == {}
@@ -74,7 +69,7 @@ def test_the_command_writes_page_claims_and_figures_and_can_be_asked_again(tmp_p
         assert (folder / "figures" / f"{figure.name}.png").stat().st_size > 0
         assert (folder / "figures" / f"{figure.name}.svg").stat().st_size > 0
     before = (folder / "claims.json").read_bytes()
-    again = attnrate("report", str(folder), "--against", str(folder))
+    again = attnrate("report", str(folder), "--against", str(folder), new=True)
     assert again.returncode == 0, again.stderr
     assert (folder / "claims.json").read_bytes() == before
     decided = sum(claim["verdict"] != "open" for claim in said["claims"])

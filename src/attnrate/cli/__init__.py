@@ -1,43 +1,77 @@
 """The command line: one thin layer over the package. Heavy imports wait for the command.
 
-Exit codes: 0 done, 1 the work failed, 2 the request was wrong.
+Exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 stopped by Ctrl-C, TERM or HUP.
 """
 
+import os
 import sys
-from typing import Annotated
 
-import typer
+from attnrate.cli.stopping import STOPPED, Stopping
+from attnrate.errors import AttnrateError, InputError, is_out_of_memory
 
-import attnrate
-from attnrate.cli import data, fitting, profiling, reproduction, theory, training
-from attnrate.cli.output import app
-from attnrate.errors import AttnrateError, InputError
-
-__all__ = ["app", "data", "fitting", "main", "profiling", "reproduction", "theory", "training"]
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"attnrate {attnrate.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_version)
-    ] = False,
-) -> None:
-    """The command itself takes no options but --version."""
+__all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; what attnrate raises on purpose is a message, not a traceback."""
+    """Run the command line; what attnrate raises on purpose is a message, not a traceback.
+
+    So is what the system refuses: memory, a file, the disk that the output goes to.
+    """
+    stopping = Stopping()
     try:
+        stopping.begin()
+        code = _said(_run(stopping))
+    except KeyboardInterrupt:
+        code = STOPPED
+    finally:
+        stopping.end()
+    sys.exit(code)
+
+
+def _run(stopping: Stopping) -> int:
+    """Run the command; its exit code."""
+    try:
+        # imported here, so that a signal that comes meanwhile is met, too
+        from attnrate.cli.commands import app
+
         app()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt as stopped:
+        return _message(str(stopped) or "stopped", STOPPED)
     except InputError as problem:
-        typer.echo(f"attnrate: {problem}", err=True)
-        sys.exit(2)
+        return _message(str(problem), 2)
     except AttnrateError as problem:
-        typer.echo(f"attnrate: {problem}", err=True)
-        sys.exit(1)
+        return _message(str(problem), 1)
+    except Exception as problem:
+        # libraries make errors of their own of an interruption within them
+        if stopping.asked:
+            return _message("stopped", STOPPED)
+        if is_out_of_memory(problem):
+            return _message("there is not enough memory for this; ask for something smaller", 1)
+        if isinstance(problem, OSError):
+            where = "" if problem.filename is None else f": {problem.filename!r}"
+            return _message(f"the system refused ({problem.strerror or problem}){where}", 1)
+        raise
+    return 0
+
+
+def _message(text: str, code: int) -> int:
+    try:
+        sys.stderr.write(f"attnrate: {text}\n")
+        sys.stderr.flush()
+    except OSError:  # nobody can be told
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    return code
+
+
+def _said(code: int) -> int:
+    """The exit code, which is 1 when the output cannot be written: a full disk, a closed pipe."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as problem:
+        # Python would try once more at its end, and fail with a code of its own
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        said = getattr(problem, "strerror", None) or problem
+        return code or _message(f"the output could not be written ({said})", 1)
+    return code

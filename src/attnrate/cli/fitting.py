@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from attnrate.cli.output import EngineOption, JsonOption, WorkersOption, app, fail, print_json
+from attnrate.cli.stopping import STOPPED
 from attnrate.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def sweep(
     try:
         result = run_from_cli(spec, store, engine, workers, status, export)
     except KeyboardInterrupt as stopped:
-        fail(str(stopped) or "stopped", 1)
+        fail(str(stopped) or "stopped", STOPPED)
     if as_json:
         print_json(result.summary)
     else:

@@ -138,7 +138,14 @@ def _read(
 
 def _layers(text: str) -> list[int | str]:
     words = [word.strip() for word in text.split(",") if word.strip()]
-    return [int(word) if word.lstrip("-").isdigit() else word for word in words]
+    return [_number_or_name(word) for word in words]
+
+
+def _number_or_name(word: str) -> int | str:
+    try:
+        return int(word)
+    except ValueError:
+        return word
 
 
 @contextmanager

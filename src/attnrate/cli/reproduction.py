@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnrate.cli.output import EngineOption, JsonOption, WorkersOption, app, fail, print_json
+from attnrate.cli.stopping import STOPPED
 
 if TYPE_CHECKING:
     from attnrate.report.reproduce import Reproduction
@@ -35,7 +36,7 @@ def reproduce(
     try:
         done = run(names or (), preset, out, engine, workers, progress=True)
     except KeyboardInterrupt as stopped:
-        fail(str(stopped) or "stopped", 1)
+        fail(str(stopped) or "stopped", STOPPED)
     _tell(done, as_json)
     _fail_for(done)
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnrate.cli.output import JsonOption, app, fail, print_json
+from attnrate.cli.stopping import STOPPED
 
 if TYPE_CHECKING:
     from attnrate.experiments.training import Trained
@@ -63,7 +64,7 @@ def train(
             progress=True,
         )
     except KeyboardInterrupt:
-        fail("stopped; the same command goes on at the last whole epoch", 1)
+        fail("stopped; the same command goes on at the last whole epoch", STOPPED)
     if as_json:
         print_json(
             {

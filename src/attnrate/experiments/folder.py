@@ -13,6 +13,8 @@ from attnrate.files import replaced
 
 MARK = "attnrate.json"
 FORMAT = 1
+#: How the names of files begin that are being written for a folder of ours
+_LEFT = (".attnrate-", f".{MARK}.")
 Mark = dict[str, Any]
 
 
@@ -34,7 +36,9 @@ def look_at(folder: object, command: str) -> tuple[Path, Mark | None]:
             return place, None
         if not place.is_dir():
             raise InputError("the output must be a folder, this is a file", str(place))
-        return place, read_mark(place, command) if any(place.iterdir()) else None
+        # what a run that was killed has left half written does not make the folder somebody's
+        held = any(not path.name.startswith(_LEFT) for path in place.iterdir())
+        return place, read_mark(place, command) if held else None
     except OSError as problem:
         raise _refused(place, problem) from None
 
@@ -44,7 +48,7 @@ def read_mark(place: Path, command: str) -> Mark:
     try:
         mark = json.loads((place / MARK).read_text(encoding="utf-8"))
         ours = mark["made_by"] == f"attnrate {command}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         mark, ours = {}, False
     if not ours:
         raise InputError(
@@ -66,6 +70,14 @@ def write_mark(place: Path, command: str, more: Mapping[str, Any]) -> None:
         mark = {"made_by": f"attnrate {command}", "format": FORMAT, **more}
         with replaced(place / MARK) as beside:
             beside.write_text(json.dumps(mark) + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise _refused(place, problem) from None
+
+
+def make_folder(place: Path) -> None:
+    """Make a folder within an output folder, and that one, if they are not there."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise _refused(place, problem) from None
 

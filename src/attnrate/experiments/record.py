@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnrate.errors import InputError
+from attnrate.errors import InputError, StoreError
 from attnrate.experiments.claims import Claim, claim_from_plain
 from attnrate.experiments.experiment import Conclusion
 from attnrate.experiments.plots import (
@@ -82,4 +82,13 @@ def save_record(record: Record, path: Path) -> None:
 
 def load_record(path: Path) -> Record:
     """The record in that file."""
-    return record_from_plain(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        return record_from_plain(json.loads(path.read_text(encoding="utf-8")))
+    except InputError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
+        raise StoreError(
+            f"a record cannot be read ({type(problem).__name__}: {problem})",
+            path,
+            "Delete it; attnrate report writes it again from what is finished.",
+        ) from problem

@@ -16,7 +16,7 @@ from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
 from attnrate.experiments.epochs_kept import clear_epochs
 from attnrate.experiments.experiment import MADE_BY, MISSING, Experiment, Preset, Result, Task
-from attnrate.experiments.folder import as_path, look_at, read_mark, write_mark
+from attnrate.experiments.folder import as_path, look_at, make_folder, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.turns import in_turns, say_plan
 from attnrate.experiments.work import RUN_TASK
@@ -116,6 +116,7 @@ def conclude_folder(folder: object) -> Path:
 
 def conclude_experiments(plans: Sequence[Plan], preset: Preset, place: Path) -> None:
     """Write the record of every plan from the finished trials in the folder's store."""
+    make_folder(place / "records")
     with Store(place / _STORE) as kept:
         for plan in plans:
             trials = [task.trial for task in plan.tasks]
@@ -164,7 +165,6 @@ def open_folder(folder: object) -> tuple[Path, Preset]:
     """A folder that `reproduce` has made, and its preset; InputError for any other."""
     place = as_path(folder)
     preset = as_preset(read_mark(place, _COMMAND).get("preset"))
-    (place / "records").mkdir(exist_ok=True)
     return place, preset
 
 

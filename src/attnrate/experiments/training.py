@@ -21,7 +21,7 @@ from attnrate.experiments.folder import look_at, read_mark, write_mark
 from attnrate.experiments.real_work import MOVED, RECIPES, rounded
 from attnrate.files import alone, write_whole
 from attnrate.fitting import checkpoint
-from attnrate.fitting.device import as_device
+from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.epochs import Epoch, EpochRecipe, Training
 from attnrate.fitting.fit import initial
 from attnrate.fitting.kept import keep_model, read_model
@@ -127,7 +127,8 @@ def _finished(place: Path, mark: Mapping[str, Any], told: Mapping[str, Any]) -> 
                 str(place),
                 "Name another one.",
             )
-        _require_same(mark.get("asked", {}), told["asked"])
+        asked = mark.get("asked")
+        _require_same(asked if isinstance(asked, dict) else {}, told["asked"])
     return done
 
 
@@ -173,7 +174,7 @@ def _asked(
     recipe = EpochRecipe(
         epochs=require_whole("epochs", EPOCHS[known] if epochs is None else epochs, 1),
         seed=require_whole("seed", seed, 0),
-        threads=None if threads is None else require_whole("threads", threads, 1),
+        threads=None if threads is None else as_threads("threads", threads),
         precision=precision,  # type: ignore[arg-type]
         **{**RECIPES["attention"], **({} if lr is None else {"lr": lr})},
     )

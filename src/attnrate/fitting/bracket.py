@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError, require_whole
+from attnrate.fitting.device import as_threads
 from attnrate.fitting.fit import Fit, fit, initial, judged
 from attnrate.fitting.recipe import WARM, Recipe, as_recipe
 from attnrate.fitting.train import LARGEST_SEED, Look
@@ -123,7 +124,7 @@ def bracket(
     chosen = replace(as_recipe(recipe, **changes), start="model")
     numbers = _seeds(seeds)
     units = None if m_ff is None else require_whole("m_ff", m_ff, 1)
-    require_whole("threads", threads, 1)
+    as_threads("threads", threads)
 
     def train(part: str, one: nn.Module | Callable[[], nn.Module], by: Recipe, seed: int) -> Fit:
         told = None if watch is None else lambda look: watch(part, look)

@@ -15,6 +15,9 @@ from attnrate.files import replaced
 
 Tensor = torch.Tensor
 _KEPT = 2
+# what reading a file and the JSON in it can raise
+_UNREADABLE = (OSError, ValueError, RecursionError)
+_DELETE = "Delete it; an older one in the same folder is taken then."
 _NAME = re.compile(r"epoch-(\d{5,})\.safetensors")
 
 
@@ -49,13 +52,18 @@ def snapshot(
 def restore(
     checkpoint: Checkpoint, model: nn.Module, optimizers: list[torch.optim.Optimizer]
 ) -> None:
-    """Put model, optimisers and generators into the state of a checkpoint."""
+    """Put model, optimisers and generators into the state of a checkpoint.
+
+    A ValueError, KeyError, RuntimeError or TypeError is a checkpoint that does not fit them.
+    """
     model.load_state_dict(_part(checkpoint, "model."))
     for number, optimizer in enumerate(optimizers):
         state: dict[int, dict[str, Tensor]] = {}
         for path, value in _part(checkpoint, f"optimizer.{number}.").items():
             index, name = path.split(".", 1)
             state.setdefault(int(index), {})[name] = value
+        if len({frozenset(entries) for entries in state.values()}) > 1:
+            raise ValueError("some of the optimiser's memory is missing")
         optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
     torch.set_rng_state(checkpoint.tensors["random.cpu"])
     device = next(model.parameters()).device
@@ -119,9 +127,7 @@ def saved(folder: Path) -> list[Path]:
     return [found[epochs] for epochs in sorted(found)]
 
 
-def read(
-    path: Path, remedy: str = "Delete it; an older one in the same folder is taken then."
-) -> Checkpoint:
+def read(path: Path, remedy: str = _DELETE) -> Checkpoint:
     """A checkpoint from its file."""
     from safetensors import SafetensorError, safe_open
 
@@ -130,7 +136,7 @@ def read(
             facts = json.loads((file.metadata() or {})["attnrate"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return Checkpoint(int(facts.pop("epochs")), tensors, facts)
-    except (SafetensorError, OSError, KeyError, ValueError) as problem:
+    except (*_UNREADABLE, AttributeError, KeyError, TypeError, SafetensorError) as problem:
         raise StoreError(
             f"this is no whole checkpoint of attnrate ({problem})",
             path,
@@ -149,12 +155,18 @@ def facts_of(path: Path) -> dict[str, Any] | None:
         return None
     try:
         return None if told is None else dict(json.loads(told))
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         return {}  # it is ours, and `read` says what is wrong with it
 
 
 def load_weights(model: nn.Module, source: Checkpoint) -> None:
     """The weights of a checkpoint alone, as a start for another run such as fine-tuning."""
+    require_fitting(model, source)
+    model.load_state_dict(_part(source, "model."))
+
+
+def require_fitting(model: nn.Module, source: Checkpoint) -> None:
+    """An InputError that names the first tensor by which model and checkpoint differ."""
     weights = _part(source, "model.")
     wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in weights.items()}
@@ -166,7 +178,6 @@ def load_weights(model: nn.Module, source: Checkpoint) -> None:
                 found.get(name),
                 "Make the model with the checkpoint's settings.",
             )
-    model.load_state_dict(weights)
 
 
 class ConfigurationError(InputError):
@@ -180,6 +191,8 @@ def require_same(
     # through JSON, so that a tuple and the list that it is stored as are the same
     now = json.loads(json.dumps(settings))
     before = checkpoint.facts.get("settings", {})
+    if not isinstance(before, dict) or not all(isinstance(part, dict) for part in before.values()):
+        raise StoreError("this checkpoint does not say which settings it is of", path, _DELETE)
     for part in sorted({*now, *before}):
         one, other = now.get(part, {}), before.get(part, {})
         for name in sorted({*one, *other}):

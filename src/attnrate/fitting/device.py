@@ -1,8 +1,11 @@
-"""The device that a model is trained on: the CPU unless another is asked for."""
+"""What a model is trained on: the device, the CPU unless another is asked for, and its threads."""
 
 import torch
 
-from attnrate.errors import InputError
+from attnrate.errors import InputError, require_whole
+
+#: More than any machine has; far more, and the threads' own library ends the process
+MOST_THREADS = 1024
 
 
 def as_device(device: object) -> torch.device:
@@ -14,3 +17,8 @@ def as_device(device: object) -> torch.device:
             "device is not known to torch, or not in this machine", device, "Pass 'cpu' or 'cuda'."
         ) from problem
     return torch.device(found.device)
+
+
+def as_threads(name: str, threads: object) -> int:
+    """The number of threads; an InputError that names the setting when no machine has so many."""
+    return require_whole(name, threads, 1, MOST_THREADS)

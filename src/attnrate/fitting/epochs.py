@@ -17,9 +17,15 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
+from attnrate.errors import (
+    AccuracyWarning,
+    InputError,
+    StoreError,
+    require_choice,
+    require_whole,
+)
 from attnrate.fitting import checkpoint as store
-from attnrate.fitting.device import as_device
+from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
 from attnrate.fitting.feed import Ahead, Batch, Feed
 from attnrate.fitting.memory import kept_memory
@@ -67,9 +73,11 @@ class EpochRecipe:
 def _check(name: str, value: object) -> None:
     if name in _MODES:
         require_choice(f"recipe.{name}", value, _MODES[name])
-    elif name in ("epochs", "threads"):
-        if value is not None or name == "epochs":
-            require_whole(f"recipe.{name}", value, 1)
+    elif name == "epochs":
+        require_whole("recipe.epochs", value, 1)
+    elif name == "threads":
+        if value is not None:
+            as_threads("recipe.threads", value)
     elif name == "seed":
         require_whole("recipe.seed", value, 0, (1 << 62) - 1)
     elif name in ("lr", "clip"):
@@ -147,15 +155,20 @@ def train_epochs(
     settings = _settings(model, feed, recipe)
     before = _before(place, settings)
     facts = {} if before is None else dict(before.facts)
-    history = [Epoch(**each) for each in facts.get("history", [])]
+    with _fitting(place):
+        history = [Epoch(**each) for each in facts.get("history", [])]
+        if facts.get("precision") is not None:
+            require_choice("precision", facts["precision"], ("float32", "bfloat16"))
+        told = facts.get("machine", {}).get("threads")
+        told = None if told is None else as_threads("threads", told)
     precision = facts.get("precision") or _precision(recipe, model)
-    threads = recipe.threads or facts.get("machine", {}).get("threads")
-    threads = threads or torch.get_num_threads()
+    threads = recipe.threads or told or torch.get_num_threads()
     show = make_epoch_progress(progress, feed.unit, recipe.epochs)
     with kept_memory(), _threads(threads), torch.random.fork_rng(), show:
         torch.manual_seed(spread(recipe.seed))
         if before is not None:
-            store.restore(before, model, optimizers)
+            with _fitting(place):
+                store.restore(before, model, optimizers)
             _tell_changes(facts.get("machine", {}), _machine(model, threads))
         for number in range(len(history), last):
             with _autocast(precision, model):
@@ -302,6 +315,20 @@ def _before(
     before = store.read(found[-1])
     store.require_same(before, settings, found[-1])
     return before
+
+
+@contextmanager
+def _fitting(place: Path | None) -> Iterator[None]:
+    """A StoreError for a checkpoint that is whole and does not hold what this run needs."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as problem:
+        said = (str(problem).strip().splitlines() or [""])[0][:200]
+        raise StoreError(
+            f"the last checkpoint does not fit the run ({type(problem).__name__}: {said})",
+            place,
+            "Delete it; an older one in the same folder is taken then.",
+        ) from problem
 
 
 def _place(model: nn.Module) -> torch.device:

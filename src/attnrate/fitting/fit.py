@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
-from attnrate.fitting.device import as_device
+from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.recipe import Recipe, as_recipe
 from attnrate.fitting.train import JUDGING, LARGEST_SEED, Look, Run, train
 from attnrate.fitting.warm import compiled_within
@@ -104,7 +104,7 @@ def fit(
     """
     chosen = as_recipe(recipe, **changes)
     number = require_whole("seed", seed, 0, LARGEST_SEED)
-    workers = require_whole("threads", threads, 1)
+    workers = as_threads("threads", threads)
     place = as_device(device)
     if chosen.starts > 1 and isinstance(model, nn.Module):
         raise InputError(

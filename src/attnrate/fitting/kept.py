@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from attnrate.errors import StoreError
@@ -32,10 +33,30 @@ def read_model(folder: Path) -> nn.Module:
         told: dict[str, Any] = dict(whole.facts["settings"]["model"])
         # JSON has lists where settings have tuples
         kind = _CLASSES[told.pop("class")]
-        model = kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in told.items()})
-    except (KeyError, TypeError) as problem:
+        given = {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+        _require_modest(given, whole)
+        with torch.device("meta"):  # sizes that the file does not have cost no memory
+            shapes = kind(**given)
+        checkpoint.require_fitting(shapes, whole)
+        model = kind(**given)
+    except (KeyError, TypeError, ValueError, RuntimeError) as problem:
         raise StoreError(
-            f"the file does not say which model it is of ({problem})", path, "Train it again."
+            f"the file does not say which model it is of ({_first(problem)})",
+            path,
+            "Copy it anew, or train the model again in another folder.",
         ) from problem
     checkpoint.load_weights(model, whole)
     return model.eval()
+
+
+def _require_modest(given: dict[str, Any], whole: checkpoint.Checkpoint) -> None:
+    """A ValueError for settings of a model far larger than the tensors beside them."""
+    numbers = sum(tensor.numel() for tensor in whole.tensors.values())
+    for name, value in given.items():
+        most = len(whole.tensors) if name == "layers" else max(numbers, 1)
+        if isinstance(value, int) and value > most:
+            raise ValueError(f"{name} is {value}, and the file has {numbers} numbers in all")
+
+
+def _first(problem: Exception) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:200]

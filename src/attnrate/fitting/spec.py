@@ -92,7 +92,7 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
     except UnicodeDecodeError:
         raise InputError("the spec is no text in UTF-8", str(path)) from None
-    except tomllib.TOMLDecodeError as problem:
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InputError(f"the spec is no TOML ({problem})", str(path)) from None
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -53,6 +54,11 @@ _REMEDIES = {
 Row = TypeVar("Row", Finished, Failed)
 
 
+# the types of a row's columns as SQLite hands them out
+_FINISHED = (str, str, str, float, str, str)
+_FAILED = (str, str, str, int, str, str)
+
+
 class NoStoreError(StoreError):
     """No sweep has made the store yet."""
 
@@ -80,6 +86,7 @@ class Store:
         if not writable and not self.path.exists():
             raise NoStoreError("there is no store", self.path, _FIRST)
         self._check_header()
+        self._check_beside()
         with self._translated():
             self._db = self._connected(writable)
         try:
@@ -139,7 +146,12 @@ class Store:
                 "SELECT key, settings, result, seconds, worker, finished FROM trial "
                 "ORDER BY settings"
             ).fetchall()
-        found = {row[0]: Finished(row[0], _loads(row[1]), _loads(row[2]), *row[3:]) for row in rows}
+        with self._readable():
+            found = {
+                row[0]: Finished(row[0], _loads(row[1]), _loads(row[2]), *row[3:])
+                for row in rows
+                if _typed(row, _FINISHED)
+            }
         return [*found.values()] if trials is None else _in_order(found, trials)
 
     def failed(self, trials: Iterable[Trial] | None = None) -> list[Failed]:
@@ -149,7 +161,12 @@ class Store:
                 "SELECT key, settings, error, attempts, worker, failed FROM failure "
                 "ORDER BY settings"
             ).fetchall()
-        found = {row[0]: Failed(row[0], _loads(row[1]), *row[2:]) for row in rows}
+        with self._readable():
+            found = {
+                row[0]: Failed(row[0], _loads(row[1]), *row[2:])
+                for row in rows
+                if _typed(row, _FAILED)
+            }
         return [*found.values()] if trials is None else _in_order(found, trials)
 
     def forget(self, keys: Iterable[str]) -> None:
@@ -245,6 +262,7 @@ class Store:
             )
         if not tables and not writable:  # a sweep that was killed before it made them
             raise NoStoreError("there is nothing in the store", self.path, _FIRST)
+        self._check_schema()
         if version > VERSION:
             raise InputError(
                 f"the store {self.path} was written by a newer attnrate; this one knows store "
@@ -252,6 +270,37 @@ class Store:
                 version,
                 "Upgrade attnrate, or name another file. The store was left as it is.",
             )
+
+    def _check_schema(self) -> None:
+        """Refuse what runs by itself: views, triggers and virtual tables that are none of ours."""
+        self._db.execute("PRAGMA trusted_schema = OFF")
+        made = self._db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        strange = [
+            f"{kind} {name}"
+            for kind, name, sql in made
+            if kind not in ("table", "index") or "VIRTUAL" in str(sql).upper().split()[:3]
+        ]
+        if strange:
+            raise StoreError(
+                f"the store holds what no attnrate has put there ({', '.join(strange)[:100]})",
+                self.path,
+                "Name another file. It was left as it is.",
+            )
+
+    def _check_beside(self) -> None:
+        """SQLite writes into files beside the store, which must not be a user's by a link."""
+        for end in ("-wal", "-shm", "-journal"):
+            beside = Path(f"{self.path}{end}")
+            try:
+                found = beside.lstat()
+            except OSError:
+                continue
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+                raise StoreError(
+                    "SQLite needs a file here, and there is a link or something else",
+                    beside,
+                    "Move it away. It was left as it is.",
+                )
 
     def _make_ready(self) -> None:
         self._use_wal()
@@ -275,6 +324,18 @@ class Store:
                 if not busy or time.monotonic() > give_up:
                     raise
                 time.sleep(0.02)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """A StoreError for rows that are not what attnrate writes."""
+        try:
+            yield
+        except (ValueError, RecursionError) as problem:
+            raise StoreError(
+                f"a row of the store is damaged ({problem})",
+                self.path,
+                "Keep a copy; delete the row with sqlite3, and run the same sweep again.",
+            ) from None
 
     def _number(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])
@@ -308,8 +369,17 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def _typed(row: tuple[Any, ...], types: tuple[type, ...]) -> bool:
+    """True, or a ValueError that names the row whose values are of other types."""
+    if not all(isinstance(value, one) for value, one in zip(row, types, strict=True)):
+        raise ValueError(f"a value of another type, in the row of {str(row[0])[:64]!r}")
+    return True
+
+
 def _loads(text: str) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(text)
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("it holds no table")
     return value
 
 

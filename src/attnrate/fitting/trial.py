@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import LARGEST, InputError, require_whole
 
 #: Goes into every key. Raise it when the same settings come to mean another computation.
 FORMAT = 1
+#: Tables within tables of a setting
+_DEEPEST = 20
 RUN_TRIAL = "attnrate.fitting.trial.run_trial"
 
 
@@ -101,7 +103,11 @@ def tables_of(pairs: Iterable[str]) -> dict[str, Any]:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             value = text
+        except RecursionError:
+            raise _too_deep(name, text) from None
         *path, last = name.split(".")
+        if len(path) > _DEEPEST:
+            raise _too_deep(name, text)
         place = tables
         for part in path:
             place = place.setdefault(part, {})
@@ -113,9 +119,19 @@ def tables_of(pairs: Iterable[str]) -> dict[str, Any]:
     return tables
 
 
+def _too_deep(name: str, text: str) -> InputError:
+    return InputError(
+        f"a setting may be nested at most {_DEEPEST} deep, and {name[:40]} is deeper", text
+    )
+
+
 def plain(name: str, value: object) -> Any:
     """A copy of `value` in plain JSON values, or an InputError naming the entry that is none."""
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, int):
+        if abs(value) > LARGEST:
+            raise InputError(f"{name} must be a whole number of 64 bits", value)
         return value
     if isinstance(value, float):
         if not math.isfinite(value):

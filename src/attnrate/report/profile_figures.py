@@ -7,10 +7,11 @@ import numpy as np
 
 from attnrate.experiments.plots import Curves, Figure, Matrix, Number, Series, Style, Violins
 from attnrate.experiments.plots import violin_values as few
-from attnrate.report.words import with_interval
+from attnrate.report.words import number, with_interval
 from attnrate.spectra.measures import rank_of
 from attnrate.spectra.result import SHARES, LayerSpectra, Profile
 from attnrate.theory.decay import DecayFit
+from attnrate.theory.decay_result import SMOOTH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,12 +35,14 @@ def profile_figures(profile: Profile) -> dict[str, Figure]:
 
 
 def law_words(law: DecayFit) -> str:
-    """A law of decay in a few words, with its interval."""
+    """A law of decay in a few words, with its interval where it has one."""
     low, high = law.interval or (None, None)
     if law.law == "power":
         return f"σ_k ~ k^−α, α = {with_interval(law.alpha, low, high)}"
     if law.law == "exponential":
         return f"σ_k ~ e^(−βk), β = {with_interval(law.rate, low, high)}"
+    if law.law == "superexponential":
+        return f"σ_k ~ e^(−γ k log k), γ = {number(law.order)}"
     return f"rank {law.rank}" if law.law == "finite rank" else "no law of decay fits"
 
 
@@ -66,7 +69,7 @@ def _violin_panel(profile: Profile, layer: LayerSpectra) -> Violins:
     places = _places(sigma.shape[1])
     least = ROUNDING * max(float(sigma.max()), float(pooled.max()))
     lines = [_line("all inputs together", pooled, least)]
-    if law.law in ("power", "exponential") and law.used is not None:
+    if law.law in SMOOTH and law.used is not None:
         k = np.arange(law.used[0], law.used[1] + 1, dtype=float)
         fitted = tuple(law.predict(k).tolist())
         lines.append(Series("law of decay", tuple(k.tolist()), fitted, style="theory"))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnrate.errors import InputError
+from attnrate.experiments.folder import make_folder
 from attnrate.experiments.record import Record
 from attnrate.files import write_whole
 from attnrate.report.draw import save_figure
@@ -29,7 +30,7 @@ def write_report(records: Sequence[Record], folder: Path, title: str = TITLE) ->
             raise InputError(
                 "two figures have the same file", figure.name, "Give each a name of its own."
             )
-    (folder / FIGURES).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / FIGURES)
     for figure in figures:
         save_figure(figure, folder / FIGURES)
     claims = [claim.to_plain() for record in records for claim in record.claims]

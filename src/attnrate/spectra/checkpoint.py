@@ -93,7 +93,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file, or an InputError."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise InputError(
             f"{path.name} cannot be read ({problem})", str(path), "Copy it once more."
         ) from None
@@ -131,7 +131,7 @@ def _sharded(folder: Path, index: Path) -> dict[str, Path]:
     if not isinstance(names, dict) or not all(isinstance(file, str) for file in names.values()):
         raise InputError(f"{_INDEX} has no weight_map", str(index), "Copy it once more.")
     files = {file: folder / file for file in sorted(set(names.values()))}
-    outside = [name for name in files if Path(name).name != name]
+    outside = [name for name in files if not name or "\0" in name or Path(name).name != name]
     if outside:
         raise InputError(f"{_INDEX} names files elsewhere", outside, "Copy the folder once more.")
     missing = [name for name, path in files.items() if not path.is_file()]

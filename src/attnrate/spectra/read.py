@@ -3,7 +3,6 @@
 import codecs
 import inspect
 import re
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -225,9 +224,13 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
             if not isinstance(opened, np.lib.npyio.NpzFile):
                 raise InputError("the file holds one array without a name", str(file), remedy)
             arrays = {name: np.asarray(opened[name]) for name in opened.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as problem:
-        if isinstance(problem, InputError):
-            raise
+    except (InputError, KeyboardInterrupt):
+        raise
+    except MemoryError:
+        raise InputError(
+            "an array of the file is larger than the memory, or says so", str(file), remedy
+        ) from None
+    except Exception:  # zip, zlib, lzma and numpy's own readers each have their kinds
         what = "the file holds no plain arrays (objects are pickles, which are refused)"
         raise InputError(what, str(file), remedy) from None
     if not arrays:

@@ -204,13 +204,20 @@ def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Te
 
 
 def _read(checkpoint: Checkpoint, name: str) -> Tensor:
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     # opened anew for every tensor, so that pages of the file do not stay with the process
-    with safe_open(checkpoint.place_of[name], framework="pt") as file:
-        tensor: Tensor = file.get_tensor(name)
+    try:
+        with safe_open(checkpoint.place_of[name], framework="pt") as file:
+            tensor: Tensor = file.get_tensor(name)
+    except (SafetensorError, OSError, ValueError, RuntimeError) as problem:
+        raise InputError(
+            f"the tensor {name} cannot be read ({problem})",
+            str(checkpoint.place_of[name]),
+            "Download or copy the file once more.",
+        ) from None
     # floating point numbers of 8 bits and fewer mean nothing without the scales beside them
-    if tensor.dtype not in _PLAIN or tensor.dim() != 2:
+    if tensor.dtype not in _PLAIN or tensor.dim() != 2 or not tensor.numel():
         raise InputError(
             f"{name} is no matrix of floating point numbers of 16 bits or more",
             (str(tensor.dtype), tuple(tensor.shape)),
@@ -242,8 +249,9 @@ def _head_count(checkpoint: Checkpoint, layer: str) -> int:
 def _own_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     """The settings of a model that `attnrate train` has kept; nothing for any other."""
     facts = facts_of(next(iter(checkpoint.place_of.values()))) or {}
-    found = facts.get("settings", {}).get("model", {})
-    return {"num_heads": found["heads"]} if "heads" in found else {}
+    settings = facts.get("settings")
+    found = settings.get("model") if isinstance(settings, dict) else None
+    return {"num_heads": found["heads"]} if isinstance(found, dict) and "heads" in found else {}
 
 
 def _spectra(

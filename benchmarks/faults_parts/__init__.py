@@ -1,0 +1,1 @@
+"""The parts of benchmarks/faults.py: arguments, files, kills and disks, and what they share."""

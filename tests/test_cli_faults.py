@@ -1,0 +1,107 @@
+"""The command line under faults: hostile values, links, a full output, signals."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FIT = ("fit", "target.kind=spectral", "target.alpha=1", "model.kind=coupling")
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "attnrate.cli", *words]
+
+
+def attnrate(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*words), capture_output=True, text=True, check=False, **more)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "a" + ".a" * 3000 + "=1"),
+        (*FIT, "target.rank=" + "[" * 3000),
+        (*FIT, "target.rank=0x" + "f" * 5000),
+        ("bound", "--alpha", "1", "--rank", "2", "--m-h", "9" * 400),
+        ("bound", "--alpha", "1", "--rank", "10000000000000"),
+    ],
+)
+def test_values_that_cannot_even_be_shown_are_refused_in_words(words: tuple[str, ...]) -> None:
+    done = attnrate(*words)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr[-300:]
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_plot_is_never_written_through_a_link(link: object, tmp_path: Path) -> None:
+    own = tmp_path / "thesis.png"
+    own.write_bytes(b"years of work")
+    link(own, tmp_path / "plot.png")  # type: ignore[operator]
+    assert attnrate("pod", "u*v", "--plot", "plot.png", cwd=tmp_path).returncode == 0
+    assert own.read_bytes() == b"years of work"
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_cannot_be_written_is_a_failure_in_words() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command("pod", "u*v", "--json"), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert b"No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="looks at /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_modules_are_imported_ends_in_130(number: int) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command(*FIT), stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    status = Path(f"/proc/{process.pid}/status")
+    while not int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> 14 & 1:
+        assert process.poll() is None, "ended before it listened to TERM"
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, b"Traceback" in said) == (130, False), said[-500:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_within_code_that_is_run_from_a_string_ends_in_130(
+    number: int, tmp_path: Path
+) -> None:
+    """As within a dataclass that is being made: `python -m` itself would end by SIGINT then."""
+    (tmp_path / "interrupted.py").write_text(
+        "import sys, types\nfrom attnrate.cli import main\n"
+        "commands = types.ModuleType('attnrate.cli.commands')\n"
+        f"commands.app = lambda: exec('import signal; signal.raise_signal({int(number)})')\n"
+        "sys.modules[commands.__name__] = commands\nmain()"
+    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        program = [sys.executable, "-m", "interrupted"]
+        done = subprocess.run(program, cwd=tmp_path, capture_output=True, check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (done.returncode, done.stderr) == (130, b"attnrate: stopped\n")
+
+
+def test_a_signal_after_the_work_does_not_change_the_exit_code() -> None:
+    program = (
+        "import atexit, sys, time\nfrom attnrate.cli import main\n"
+        "atexit.register(lambda: (print('ending', flush=True), time.sleep(1)))\n"
+        "sys.argv = ['attnrate', '--version']\nmain()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != b"ending\n":
+            assert process.poll() is None
+        process.terminate()
+        assert process.wait(60) == 0
