@@ -103,6 +103,7 @@ SLOW = [
     ("floor(5 (u + v²))", lambda u, v: np.floor(5 * (u + v**2)), (0, 1), 512),
     ("random ReLU net", relu_net, (0, 1), 512),
     ("5,000 samples in R³, 20 values", far, SAMPLES, 20),
+    ("5,000 samples in R³, 512 values", far, SAMPLES, 512),
 ]
 
 

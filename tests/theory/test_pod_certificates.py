@@ -155,7 +155,8 @@ def test_a_budget_that_is_no_positive_count_is_refused(evaluations):
         pod(np.minimum, (0, 1), max_evaluations=evaluations)
 
 
-def test_a_listener_is_told_how_far_it_is():
+def test_a_listener_is_told_how_far_it_is(monkeypatch):
+    monkeypatch.setattr("attnrate.theory.watch._OFTEN", 0.0)
     told: list[PodProgress] = []
     quietly(lambda u, v: np.abs(u**2 - v), (0, 1), max_evaluations=300_000, progress=told.append)
     assert told
@@ -164,21 +165,38 @@ def test_a_listener_is_told_how_far_it_is():
     assert "evaluations" in str(told[-1])
 
 
-@pytest.mark.parametrize("gauge", [None, "softmax"])
-def test_the_largest_values_of_many_samples_are_those_of_the_whole_matrix(gauge):
+@pytest.mark.parametrize(("rank", "gauge"), [(12, None), (12, "softmax"), (300, None)])
+def test_the_largest_values_of_many_samples_are_those_of_the_whole_matrix(rank, gauge):
     x = np.random.default_rng(8).normal(size=(1500, 3))
 
     def rho(u, v):
         return np.exp(-np.sqrt(np.sum((u - v) ** 2, axis=-1)))
 
-    result = pod(rho, x, max_rank=12, gauge=gauge)
+    result = pod(rho, x, max_rank=rank, gauge=gauge)
     matrix = rho(x[:, None], x[None]) / 1500
     if gauge:
         matrix = matrix - matrix.mean(axis=1, keepdims=True)
     truth = np.linalg.svd(matrix, compute_uv=False)
     assert result.converged
-    np.testing.assert_allclose(result.sigma, truth[:12], rtol=0, atol=result.error)
-    assert result.rest == pytest.approx(np.linalg.norm(truth[12:]), rel=1e-9)
+    np.testing.assert_allclose(result.sigma, truth[:rank], rtol=0, atol=result.error)
+    assert result.rest == pytest.approx(np.linalg.norm(truth[rank:]), rel=1e-9)
     assert result.resolution == 0.0
     left = result.phi(x)
-    np.testing.assert_allclose(left.T @ left / 1500, np.eye(12), atol=1e-9)
+    np.testing.assert_allclose(left.T @ left / 1500, np.eye(rank), atol=1e-9)
+
+
+def test_values_that_hardly_fall_are_found_all_the_same_unless_time_is_short():
+    matrix = np.random.default_rng(9).normal(size=(1100, 1100))
+    index = np.arange(1100.0)
+
+    def rho(u, v):
+        return matrix[u.astype(int), v.astype(int)]
+
+    result = pod(rho, index, max_rank=60)
+    truth = np.linalg.svd(matrix / 1100, compute_uv=False)
+    assert result.converged
+    np.testing.assert_allclose(result.sigma, truth[:60], rtol=0, atol=result.error)
+    hurried = quietly(rho, index, max_rank=60, max_seconds=1e-6)
+    assert not hurried.converged
+    off = np.abs(hurried.sigma[:, None] - truth).min(axis=1)
+    assert np.all(off <= hurried.error)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dgetrf
 
 from attnrate.theory.domain import Samples
 from attnrate.theory.evaluate import Evaluator
@@ -203,19 +204,20 @@ def _worst_columns(
 def _pivot_rows(block: Float[Array, "m k"], least: float) -> list[int]:
     """The row of the largest entry of each column, the columns before it eliminated.
 
-    Columns with nothing above `least`, or too weak beside the first, are passed over; `block` is
-    used up.
+    Columns with nothing above `least`, or too weak beside the first, are left out.
     """
-    rows: list[int] = []
-    for j in range(block.shape[1]):
-        i = int(np.argmax(np.abs(block[:, j])))
-        pivot = float(block[i, j])
-        if abs(pivot) <= least:
-            continue
-        least = max(least, _WEAKEST * abs(pivot)) if not rows else least
-        rows.append(i)
-        block[:, j + 1 :] -= np.multiply.outer(block[:, j] / pivot, block[i, j + 1 :])
-    return rows
+    while block.shape[1]:
+        factors, swaps, _ = dgetrf(block)
+        pivots = np.abs(np.diagonal(factors))
+        strong = pivots > max(least, _WEAKEST * pivots[0])
+        if strong.all():
+            order = np.arange(len(block))
+            for j, i in enumerate(swaps):
+                order[[j, i]] = order[[i, j]]
+            return [int(i) for i in order[: len(pivots)]]
+        # a weak column would still take its row away from those after it
+        block = block[:, : len(pivots)][:, strong]
+    return []
 
 
 def _eliminate(rest: Float[Array, "m n"], least: float, most: int) -> _Pivots:

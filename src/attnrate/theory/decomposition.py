@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Gauge: TypeAlias = Literal["softmax"] | None
 EPS = float(np.finfo(float).eps)
+#: Singular values that must be certain, where more were asked for, for a result to have converged
+_LEAST_CERTAIN = 50
 
 
 @dataclass(frozen=True)
@@ -283,3 +285,13 @@ def count_values(sigma: Array, norm: float, ask: Request) -> int:
         return 0
     floor = max(ask.rtol * sigma[0], 64 * EPS * norm)
     return min(int(np.sum(sigma > floor)), ask.max_rank)
+
+
+def count_certain(doubt: Float[Array, " wanted"], norm: float, ask: Request) -> int:
+    """How many of the first values are known to the accuracy asked for."""
+    return int(np.argmin(np.append(doubt <= ask.rtol * norm, False)))
+
+
+def enough(certain: int, wanted: int) -> bool:
+    """Whether so many certain values are an answer, those after them being known as a tail."""
+    return certain >= min(wanted, _LEAST_CERTAIN)

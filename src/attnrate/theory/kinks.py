@@ -16,7 +16,9 @@ from attnrate.theory.decomposition import (
     Pod,
     Request,
     assemble,
+    count_certain,
     count_values,
+    enough,
     without_constants,
 )
 from attnrate.theory.domain import Region
@@ -27,8 +29,6 @@ from attnrate.theory.panels import Array, Axis, Grid, product_grid
 
 #: Galerkin unknowns: where it starts and where it stops
 _NODES = (256, 1024)
-#: Singular values that must be certified for a result to count as converged
-_VALUES = 50
 #: How often blocks may be added because of what fresh pairs show
 _LOOKS = 3
 
@@ -82,7 +82,7 @@ def decompose_kinked(
         doubt = sigma * sum(np.sum(part**2, axis=0) for part in missing)
         doubt = doubt + built.unresolved + projected.hidden + EPS * norm
         wanted = count_values(sigma, norm, ask)
-        certain = int(np.argmin(np.append(doubt[:wanted] <= ask.rtol * norm, False)))
+        certain = count_certain(doubt[:wanted], norm, ask)
         rho.watch.error = float(np.max(doubt[:wanted], initial=EPS * norm))
         if certain == wanted or rho.watch.spent:
             break
@@ -95,7 +95,7 @@ def decompose_kinked(
         if finer is None:
             break
         gu, gv = finer
-    good = certain >= min(wanted, _VALUES)
+    good = enough(certain, wanted)
     keep = certain if good else wanted
     error = float(np.max(doubt[:keep], initial=EPS * norm))
     if not good:

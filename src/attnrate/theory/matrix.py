@@ -17,7 +17,9 @@ from attnrate.theory.decomposition import (
     Pod,
     Request,
     assemble,
+    count_certain,
     count_values,
+    enough,
     without_constants,
 )
 from attnrate.theory.domain import Samples
@@ -28,13 +30,10 @@ from attnrate.theory.panels import Array
 DENSE_SAMPLES = 1024
 #: The share of all values up to which it pays to look for the largest ones alone
 _SHARE = 0.25
-#: Columns of a block: the least, and how many blocks the values that are asked for take
-_LEAST_BLOCK = 16
-_BLOCKS = 4
-#: A space has at most twice as many dimensions as values are asked for, and so many more
+#: Columns of a block: narrow ones make a space of high powers, wide ones use the processor well
+_BLOCK = 32
+#: A space has at most three times as many dimensions as values are asked for, and so many more
 _MORE = 256
-#: Values that must be certain for a result to count as converged
-_VALUES = 50
 
 
 def decompose_samples(rho: Evaluator, du: Samples, dv: Samples, ask: Request) -> Pod:
@@ -49,14 +48,15 @@ def decompose_samples(rho: Evaluator, du: Samples, dv: Samples, ask: Request) ->
     if ask.gauge == "softmax":
         matrix = without_constants(matrix.T, dv.weights).T
     size = min(matrix.shape)
-    if size > DENSE_SAMPLES and ask.max_rank <= _SHARE * size:
-        left, sigma, right, doubt = _largest(rho, matrix, ask, norm)
-    else:
-        left, sigma, right_t = svd(matrix, full_matrices=False, check_finite=False)
-        right, doubt = right_t.T, np.zeros(size)
+    few = size > DENSE_SAMPLES and ask.max_rank <= _SHARE * size
+    left, sigma, right, doubt = (_largest if few else _whole)(rho, matrix, ask, norm)
     wanted = count_values(sigma, norm, ask)
-    certain = int(np.argmin(np.append(doubt[:wanted] <= ask.rtol * norm, False)))
-    keep = certain if certain >= min(wanted, _VALUES) else wanted
+    certain = count_certain(doubt[:wanted], norm, ask)
+    if certain < wanted and not rho.watch.timed:
+        # values that hardly fall: all of them are cheaper than a space that holds the largest
+        left, sigma, right, doubt = _whole(rho, matrix, ask, norm)
+        certain = wanted = count_values(sigma, norm, ask)
+    keep = certain if enough(certain, wanted) else wanted
     # those that are not returned, which the Frobenius norm knows even where they were not computed
     every = float(np.sum(matrix**2)) if len(sigma) < size else float(np.sum(sigma**2))
     beyond = max(0.0, every - float(np.sum(sigma**2)))
@@ -66,36 +66,52 @@ def decompose_samples(rho: Evaluator, du: Samples, dv: Samples, ask: Request) ->
     return replace(made, resolution=0.0)  # every pair was asked for
 
 
-def _largest(
-    rho: Evaluator, matrix: Float[Array, "m n"], ask: Request, norm: float
-) -> tuple[Float[Array, "m k"], Float[Array, " k"], Float[Array, "n k"], Float[Array, " k"]]:
-    """The largest singular triples, and by how much each may be off."""
-    size = min(matrix.shape)
-    block = min(max(_LEAST_BLOCK, -(-ask.max_rank // _BLOCKS)), size)
-    most = min(size, 2 * ask.max_rank + _MORE)
-    generator = np.random.default_rng(0)
-    start = matrix @ generator.normal(size=(matrix.shape[1], block))
-    space, images = np.empty((len(matrix), 0)), np.empty((matrix.shape[1], 0))
+_Triples = tuple[Float[Array, "m r"], Float[Array, " k"], Float[Array, "n r"], Float[Array, " k"]]
+
+
+def _whole(rho: Evaluator, matrix: Float[Array, "m n"], ask: Request, norm: float) -> _Triples:
+    """All singular triples, which are off by rounding only."""
+    rho.watch.phase = f"all values of a matrix of {len(matrix)} x {matrix.shape[1]}"
+    left, sigma, right = svd(matrix, full_matrices=False, check_finite=False)
+    return left, sigma, right.T, np.zeros(len(sigma))
+
+
+def _largest(rho: Evaluator, matrix: Float[Array, "m n"], ask: Request, norm: float) -> _Triples:
+    """The largest singular triples, and by how much each may be off; vectors of those asked for.
+
+    Blocks of Golub and Kahan: with orthonormal columns on both sides AᵀQ = P Lᵀ, and AP = Q L but
+    for the last block, which leaves the space.
+    """
+    m, n = matrix.shape
+    block = min(_BLOCK, m, n)
+    most = min(m, n, 3 * ask.max_rank + _MORE)
+    q, p = np.empty((m, most), order="F"), np.empty((n, most), order="F")
+    core = np.zeros((most, most))
+    start = matrix @ np.random.default_rng(0).normal(size=(n, block))
+    added = _beside(q[:, :0], start)[0]
+    k, look = 0, ask.max_rank + 2 * block
+    looked, known = 0, 0
     while True:
-        added = _beside(space, start)
-        space = np.column_stack([space, added])
-        images = np.column_stack([images, matrix.T @ added])
-        start = matrix @ images[:, -added.shape[1] :]
-        dimension = space.shape[1]
-        rho.watch.phase = f"the largest values, in a space of {dimension} dimensions"
-        ended = dimension + block > most or _late(rho)
-        # a look costs as much as several blocks
-        if not ended and (dimension < 2 * ask.max_rank or dimension % (4 * block)):
+        before, fresh, k = slice(k), slice(k, k + block), k + block
+        q[:, fresh] = added
+        p[:, fresh], within, own = _beside(p[:, before], matrix.T @ added)
+        core[fresh, before], core[fresh, fresh] = within.T, own.T
+        added, _, outside = _beside(q[:, :k], matrix @ p[:, fresh])
+        rho.watch.phase = f"the largest values, in a space of {k} dimensions"
+        ended = k + block > most or _late(rho)
+        if not ended and k < look:
             continue
-        q, r = qr(images, mode="economic", check_finite=False)
-        a, sigma, b = svd(r.T, full_matrices=False, check_finite=False)
+        a, sigma, b = svd(core[:k, :k], full_matrices=False, check_finite=False)
         # only the image of the last block leaves the space, and with it A v - sigma u
-        outside = start - space @ (space.T @ start)
-        doubt = np.linalg.norm(outside @ a[-added.shape[1] :], axis=0)
-        doubt = doubt / np.maximum(sigma, EPS * norm)
+        doubt = np.linalg.norm(outside @ b[:, fresh].T, axis=0)
         wanted = count_values(sigma, norm, ask)
-        if ended or np.max(doubt[:wanted], initial=0.0) <= ask.rtol * norm:
-            return space @ a, sigma, q @ b.T, doubt
+        certain = count_certain(doubt[:wanted], norm, ask)
+        if ended or certain == wanted:
+            return q[:, :k] @ a[:, :wanted], sigma, p[:, :k] @ b[:wanted].T, doubt
+        # a look costs as much as several blocks: the next one comes when all should be certain
+        each = (k - looked) / max(1, certain - known)
+        look = k + int(np.clip((wanted - certain) * each, block, k // 4))
+        looked, known = k, certain
 
 
 def _late(rho: Evaluator) -> bool:
@@ -104,9 +120,13 @@ def _late(rho: Evaluator) -> bool:
     return rho.watch.spent
 
 
-def _beside(space: Float[Array, "m k"], columns: Float[Array, "m b"]) -> Float[Array, "m b"]:
-    """An orthonormal basis of what the columns have beside an orthonormal space."""
+def _beside(
+    space: Float[Array, "m k"], columns: Float[Array, "m b"]
+) -> tuple[Float[Array, "m b"], Float[Array, "k b"], Float[Array, "b b"]]:
+    """Columns = space · within + basis · beside, with an orthonormal basis beside the space."""
+    within, beside = np.zeros((space.shape[1], columns.shape[1])), np.eye(columns.shape[1])
     for _ in range(2):  # the second time takes out what rounding has left
-        columns = columns - space @ (space.T @ columns)
-        columns = qr(columns, mode="economic", check_finite=False)[0]
-    return columns
+        part = space.T @ columns
+        columns, factor = qr(columns - space @ part, mode="economic", check_finite=False)
+        within, beside = within + part @ beside, factor @ beside
+    return columns, within, beside

@@ -66,6 +66,11 @@ class Watch:
         self.evaluations += evaluations
         self.check()
 
+    @property
+    def timed(self) -> bool:
+        """Whether the time is limited: then nothing long is begun that cannot be ended."""
+        return self._seconds is not None
+
     def affords(self, evaluations: int) -> bool:
         """Whether so many more evaluations are within the budget."""
         return self._most is None or self.evaluations + evaluations <= self._most
