@@ -89,5 +89,5 @@ def _few(samples: Samples) -> bool:
 
 def _positive(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise InputError(f"{what} must be a positive number", value, "None is for no limit.")
+        raise InputError(f"{what} must be a positive number", value, "Leave it out for no limit.")
     return float(value)
