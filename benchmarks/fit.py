@@ -253,7 +253,7 @@ def overhead() -> None:
         begin = time.perf_counter()
         context = multiprocessing.get_context("spawn")
         with context.Pool(2, initializer=prepare) as pool:
-            list(pool.imap_unordered(run_trial, tiny_trials()))
+            list(pool.imap_unordered(run_trial, [trial.settings for trial in tiny_trials()]))
         bare = time.perf_counter() - begin
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()

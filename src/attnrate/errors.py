@@ -1,6 +1,7 @@
 """What attnrate raises and warns: an error for a wrong request, a warning for a doubtful result."""
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Collection
 
 #: The largest whole number that any setting takes: what 64 bits hold
 LARGEST = 2**63 - 1
@@ -74,6 +75,13 @@ def require_choice(name: str, value: object, choices: tuple[object, ...]) -> Non
     if not any(value is choice or value == choice for choice in choices):
         listed = ", ".join(map(repr, choices))
         raise InputError(f"{name} is not known", value, f"Choose one of {listed}.")
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """A remedy for a name that is not known: the nearest one, and all there are."""
+    listed = ", ".join(sorted(known)) or "none"
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    return (f"Did you mean {near[0]!r}? " if near else "") + f"Known: {listed}."
 
 
 def require_callable(name: str, value: object) -> Callable[..., object]:

@@ -24,9 +24,10 @@ from attnrate.experiments.experiment import (
 from attnrate.experiments.run import conclude_folder, records_in, run_experiments
 from attnrate.fitting import engines
 from attnrate.fitting.engines import Outcome, local
+from attnrate.fitting.job import Job, Run, canonical
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.store import Store
-from attnrate.fitting.trial import Trial, canonical
+from attnrate.fitting.trial import Trial
 
 TINY = Trial(
     {"kind": "linear", "kernel": "exponential", "length": 4},
@@ -66,13 +67,11 @@ class Here:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(
-        self, trials: Iterator[Trial], most: int, function: str
-    ) -> Generator[Outcome, None, None]:
-        work = engines.load(function)
-        for trial in trials:
-            said = engines.execute(work, canonical(trial.settings))
-            yield engines.outcome(trial, said, "here")
+    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Outcome, None, None]:
+        work = engines.load(engines.name_of(function))
+        for job in jobs:
+            said = engines.execute(work, canonical(job.settings))
+            yield engines.outcome(job, said, "here")
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ TASKS = [task(2, 60.0), task(0, 3600.0), task(1, 1800.0), task(0, 3600.0)]
 
 
 def test_seeds_come_in_turn_in_the_paper_preset_and_no_trial_twice() -> None:
-    assert [(one.trial.seed, one.turn) for one in in_turns(TASKS, "paper")] == [
+    assert [(one.job.seed, one.turn) for one in in_turns(TASKS, "paper")] == [
         (2, 2),
         (0, 0),
         (1, 1),
     ]
-    assert [(one.trial.seed, one.turn) for one in in_turns(TASKS, "quick")] == [
+    assert [(one.job.seed, one.turn) for one in in_turns(TASKS, "quick")] == [
         (2, 0),
         (0, 0),
         (1, 0),
@@ -40,7 +40,7 @@ def test_the_plan_is_told_of_what_is_left(
     capsys: pytest.CaptureFixture[str], left: list[int], workers: int, said: str
 ) -> None:
     sized = in_turns(TASKS, "paper")
-    done = {one.trial.key for one in sized if one.trial.seed not in left}
+    done = {one.job.key for one in sized if one.job.seed not in left}
     say_plan(sized, done, workers)
     assert capsys.readouterr().err == f"attnrate: {said}\n"
 
@@ -48,5 +48,5 @@ def test_the_plan_is_told_of_what_is_left(
 def test_nothing_is_said_of_what_is_short_or_done(capsys: pytest.CaptureFixture[str]) -> None:
     say_plan(in_turns([task(0, 59.0)], "paper"), set(), 1)
     sized = in_turns(TASKS, "paper")
-    say_plan(sized, {one.trial.key for one in sized}, 1)
+    say_plan(sized, {one.job.key for one in sized}, 1)
     assert not capsys.readouterr().err

@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from attnrate.fitting.trial import Trial
+from attnrate.fitting.trial import Trial, trial_of
 
-TINY = "sweep_standin.tiny"
+Settings = dict[str, Any]
 DEATHS = "STANDIN_DEATHS"
 
 
@@ -24,8 +24,9 @@ def grid(trials: int = 12, sleep: float = 0.05, **more: Any) -> dict[str, Any]:
     }
 
 
-def tiny(trial: Trial) -> dict[str, Any]:
+def tiny(settings: Settings) -> dict[str, Any]:
     """A number that depends on the settings alone, after a nap."""
+    trial = trial_of(settings)
     note("begin", trial)
     time.sleep(trial.recipe["sleep"])
     note("end", trial)
@@ -36,30 +37,33 @@ def value(trial: Trial) -> float:
     return random.Random(trial.seed).random() ** trial.target["alpha"]
 
 
-def raises_for_seed_1(trial: Trial) -> dict[str, Any]:
+def raises_for_seed_1(settings: Settings) -> dict[str, Any]:
+    trial = trial_of(settings)
     if trial.seed == 1:
         raise ValueError("seed 1 is not liked here")
-    return tiny(trial)
+    return tiny(settings)
 
 
-def prints(trial: Trial) -> dict[str, Any]:
+def prints(settings: Settings) -> dict[str, Any]:
     print("a trial that prints")
     os.write(1, b"and writes to its standard output\n")
     sys.stdout.flush()
-    return tiny(trial)
+    return tiny(settings)
 
 
-def dies_for_seed_1(trial: Trial) -> dict[str, Any]:
+def dies_for_seed_1(settings: Settings) -> dict[str, Any]:
     """Is killed in the middle of seed 1, as many times as STANDIN_DEATHS says."""
+    trial = trial_of(settings)
     deaths = sum(what == "dies" for what, _, _ in entries(Path(os.environ["STANDIN_LOG"])))
     if trial.seed == 1 and deaths < int(os.environ[DEATHS]):
         note("dies", trial)
         os.kill(os.getpid(), signal.SIGKILL)
-    return tiny(trial)
+    return tiny(settings)
 
 
-def leaves_a_child_for_seed_1(trial: Trial) -> dict[str, Any]:
+def leaves_a_child_for_seed_1(settings: Settings) -> dict[str, Any]:
     """Dies in the middle of seed 1 and leaves a process behind that holds its channels."""
+    trial = trial_of(settings)
     log = Path(os.environ["STANDIN_LOG"])
     if trial.seed == 1 and not times(log, "leaves"):
         child = os.fork()
@@ -68,11 +72,12 @@ def leaves_a_child_for_seed_1(trial: Trial) -> dict[str, Any]:
             os._exit(0)
         note("leaves", trial, child)
         os.kill(os.getpid(), signal.SIGKILL)
-    return tiny(trial)
+    return tiny(settings)
 
 
-def sticks_on_a_node(trial: Trial) -> dict[str, Any]:
+def sticks_on_a_node(settings: Settings) -> dict[str, Any]:
     """Once two trials have ended, hangs on the Ray node that is named beside the log."""
+    trial = trial_of(settings)
     import ray
 
     log = Path(os.environ["STANDIN_LOG"])
@@ -80,14 +85,15 @@ def sticks_on_a_node(trial: Trial) -> dict[str, Any]:
     if here == log.with_suffix(".node").read_text() and times(log, "end").total() >= 2:
         note("sticks", trial)
         time.sleep(120)
-    return tiny(trial)
+    return tiny(settings)
 
 
-def says_no_json(trial: Trial) -> dict[str, Any]:
-    return {"value": float("nan")} if trial.seed == 1 else tiny(trial)
+def says_no_json(settings: Settings) -> dict[str, Any]:
+    trial = trial_of(settings)
+    return {"value": float("nan")} if trial.seed == 1 else tiny(settings)
 
 
-def says_threads(trial: Trial) -> dict[str, Any]:
+def says_threads(settings: Settings) -> dict[str, Any]:
     import torch
 
     return {"threads": torch.get_num_threads(), "stdin": sys.stdin.read()}
@@ -111,10 +117,14 @@ def times(log: Path, what: str) -> Counter[str]:
 
 def main() -> None:
     """Sweep `grid(trials, sleep)` into the store: STORE TRIALS SLEEP."""
+    import sweep_standin  # workers cannot find what is in a script
+
     from attnrate.fitting.sweep import sweep
 
     store, trials, sleep = sys.argv[1:]
-    print(sweep(grid(int(trials), float(sleep)), store=store, workers=2, function=TINY))
+    print(
+        sweep(grid(int(trials), float(sleep)), store=store, workers=2, function=sweep_standin.tiny)
+    )
 
 
 if __name__ == "__main__":

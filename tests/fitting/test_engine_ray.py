@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import sweep_standin
-from sweep_standin import TINY, grid, times
+from sweep_standin import grid, times, tiny
 
 from attnrate.errors import InputError, WorkerError
 from attnrate.fitting.sweep import sweep
@@ -53,7 +53,7 @@ def test_a_cluster_that_loses_a_node_finishes_with_the_numbers_of_a_local_sweep(
     cluster: Any, log: Path, tmp_path: Path
 ) -> None:
     log.with_suffix(".node").write_text(cluster.second.node_id)
-    name = "sweep_standin.sticks_on_a_node"
+    name = sweep_standin.sticks_on_a_node
 
     def lose_the_node() -> None:
         while not times(log, "sticks"):
@@ -68,9 +68,9 @@ def test_a_cluster_that_loses_a_node_finishes_with_the_numbers_of_a_local_sweep(
     (stuck,) = times(log, "sticks")
     (row,) = (row for row in result.finished if row.key == stuck)
     assert cluster.second.node_id[:8] not in row.worker
-    local = sweep(grid(16), "local", tmp_path / "local.sqlite", 2, function=TINY)
+    local = sweep(grid(16), "local", tmp_path / "local.sqlite", 2, function=tiny)
     assert values(result) == values(local)
-    again = sweep(grid(16), "ray", tmp_path / "ray.sqlite", function=TINY)
+    again = sweep(grid(16), "ray", tmp_path / "ray.sqlite", function=tiny)
     assert (again.ran, again.finished) == (0, result.finished)
 
 
@@ -99,7 +99,7 @@ def test_without_a_cluster_ray_runs_here_and_ends_here(
     import ray
 
     monkeypatch.setenv("PYTHONPATH", FOLDER)
-    name = "sweep_standin.raises_for_seed_1"
+    name = sweep_standin.raises_for_seed_1
     result = sweep(grid(6, 0.0), "ray", tmp_path / "ray.sqlite", 2, function=name)
     assert [row.settings["seed"] for row in result.failed] == [1, 1]
     assert "seed 1 is not liked here" in result.failed[0].error
@@ -110,7 +110,7 @@ def test_without_a_cluster_ray_runs_here_and_ends_here(
 @needs_ray
 def test_a_cluster_that_is_not_there_is_an_error_with_its_address(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match=r"127\.0\.0\.1:1"):
-        sweep(grid(2), "ray://127.0.0.1:1", tmp_path / "ray.sqlite", function=TINY)
+        sweep(grid(2), "ray://127.0.0.1:1", tmp_path / "ray.sqlite", function=tiny)
 
 
 def test_without_ray_the_error_says_what_to_install(
@@ -118,5 +118,5 @@ def test_without_ray_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install 'attnrate\[ray\]'"):
-        sweep(grid(2), "ray", tmp_path / "ray.sqlite", function=TINY)
+        sweep(grid(2), "ray", tmp_path / "ray.sqlite", function=tiny)
     assert os.listdir(tmp_path) == []

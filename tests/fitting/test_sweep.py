@@ -12,14 +12,15 @@ import pytest
 import sweep_standin
 from hypothesis import given
 from hypothesis import strategies as st
-from sweep_standin import TINY, entries, grid, times, value
+from sweep_standin import entries, grid, times, tiny, value
 
 from attnrate.errors import InputError, StoreError, WorkerError
+from attnrate.fitting.job import Sized
 from attnrate.fitting.progress import PlainLines, Progress, make_progress, said_range, time_left
 from attnrate.fitting.spec import load_spec
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import run_from_cli, sweep, sweep_status
-from attnrate.fitting.trial import Sized, Trial
+from attnrate.fitting.trial import Trial
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def store(tmp_path: Path) -> Path:
 def test_a_sweep_gives_the_numbers_of_a_bare_loop_in_the_order_of_the_grid(
     store: Path, log: Path
 ) -> None:
-    result = sweep(grid(8, 0.01), store=store, workers=2, function=TINY)
+    result = sweep(grid(8, 0.01), store=store, workers=2, function=tiny)
     trials = load_spec(grid(8, 0.01)).trials
     assert [row.result["value"] for row in result.finished] == [value(t) for t in trials]
     assert [row.key for row in result.finished] == [t.key for t in trials]
@@ -40,26 +41,26 @@ def test_a_sweep_gives_the_numbers_of_a_bare_loop_in_the_order_of_the_grid(
 
 
 def test_a_second_sweep_runs_nothing_and_says_the_same(store: Path, log: Path) -> None:
-    first = sweep(grid(4, 0.0), store=store, workers=1, function=TINY)
-    second = sweep(grid(4, 0.0), store=store, workers=1, function=TINY)
+    first = sweep(grid(4, 0.0), store=store, workers=1, function=tiny)
+    second = sweep(grid(4, 0.0), store=store, workers=1, function=tiny)
     assert second.ran == 0
     assert second.finished == first.finished
     assert set(times(log, "begin").values()) == {1}
 
 
 def test_a_changed_grid_keeps_what_is_still_valid(store: Path, log: Path) -> None:
-    sweep(grid(8, 0.0), store=store, workers=2, function=TINY)
-    smaller = sweep(grid(4, 0.0), store=store, workers=2, function=TINY)
+    sweep(grid(8, 0.0), store=store, workers=2, function=tiny)
+    smaller = sweep(grid(4, 0.0), store=store, workers=2, function=tiny)
     assert (smaller.ran, len(smaller.finished)) == (0, 4)
-    larger = sweep(grid(12, 0.0), store=store, workers=2, function=TINY)
+    larger = sweep(grid(12, 0.0), store=store, workers=2, function=tiny)
     assert (larger.ran, len(larger.finished)) == (4, 12)
-    another = sweep(grid(4, 0.0, other=1), store=store, workers=2, function=TINY)
+    another = sweep(grid(4, 0.0, other=1), store=store, workers=2, function=tiny)
     assert another.ran == 4
     assert set(times(log, "end").values()) == {1}
 
 
 def test_a_trial_that_raises_is_recorded_and_the_others_go_on(store: Path, log: Path) -> None:
-    name = "sweep_standin.raises_for_seed_1"
+    name = sweep_standin.raises_for_seed_1
     result = sweep(grid(8, 0.0), store=store, workers=2, function=name)
     assert [row.settings["seed"] for row in result.failed] == [1, 1]
     assert all("ValueError: seed 1 is not liked here" in row.error for row in result.failed)
@@ -67,23 +68,23 @@ def test_a_trial_that_raises_is_recorded_and_the_others_go_on(store: Path, log: 
     assert "2 failed and will be retried" in str(result)
     assert "seed 1 is not liked here" in str(result)
     # The next run tries them again, here with a function that can.
-    again = sweep(grid(8, 0.0), store=store, workers=2, function=TINY)
+    again = sweep(grid(8, 0.0), store=store, workers=2, function=tiny)
     assert (again.ran, len(again.finished), again.failed) == (2, 8, ())
 
 
 def test_a_result_that_is_no_plain_value_is_a_failed_trial(store: Path, log: Path) -> None:
-    result = sweep(grid(4, 0.0), store=store, workers=1, function="sweep_standin.says_no_json")
+    result = sweep(grid(4, 0.0), store=store, workers=1, function=sweep_standin.says_no_json)
     assert len(result.failed) == 2
     assert "not JSON compliant" in result.failed[0].error
 
 
 def test_what_a_trial_prints_does_not_reach_its_answers(store: Path, log: Path) -> None:
-    result = sweep(grid(4, 0.0), store=store, workers=2, function="sweep_standin.prints")
+    result = sweep(grid(4, 0.0), store=store, workers=2, function=sweep_standin.prints)
     assert len(result.finished) == 4
 
 
 def test_a_worker_has_one_thread_and_no_input(store: Path, log: Path) -> None:
-    result = sweep(grid(2, 0.0), store=store, workers=1, function="sweep_standin.says_threads")
+    result = sweep(grid(2, 0.0), store=store, workers=1, function=sweep_standin.says_threads)
     assert {(row.result["threads"], row.result["stdin"]) for row in result.finished} == {(1, "")}
 
 
@@ -92,7 +93,7 @@ def test_a_sweep_needs_no_main_guard_in_the_users_script(store: Path, log: Path)
     script.write_text(
         "import attnrate.fitting.sweep, sweep_standin, sys\n"
         "found = attnrate.fitting.sweep.sweep(sweep_standin.grid(4, 0.0), store=sys.argv[1],\n"
-        "    workers=2, function=sweep_standin.TINY)\n"
+        "    workers=2, function=sweep_standin.tiny)\n"
         "print(len(found.finished))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(sweep_standin.__file__).parent)}
@@ -103,8 +104,21 @@ def test_a_sweep_needs_no_main_guard_in_the_users_script(store: Path, log: Path)
 
 
 def test_workers_that_cannot_start_are_an_error_with_the_reason(store: Path) -> None:
+    def run(settings: dict[str, object]) -> dict[str, object]:
+        return settings
+
+    run.__module__, run.__qualname__ = "no_such_module", "run"
     with pytest.raises(WorkerError, match="No module named 'no_such_module'"):
-        sweep(grid(4), store=store, workers=2, function="no_such_module.run")
+        sweep(grid(4), store=store, workers=2, function=run)
+
+
+def test_a_function_that_workers_cannot_find_is_refused(store: Path) -> None:
+    def within(settings: dict[str, object]) -> dict[str, object]:
+        return settings
+
+    with pytest.raises(InputError, match="within another"):
+        sweep(grid(4), store=store, workers=2, function=within)
+    assert not store.exists()
 
 
 @pytest.mark.parametrize(
@@ -121,21 +135,21 @@ def test_a_wrong_request_is_refused_before_a_store_is_made(
     arguments: dict[str, object], words: str, store: Path
 ) -> None:
     with pytest.raises(InputError, match=words):
-        sweep(**{"grid": grid(4), "store": store, "function": TINY, **arguments})
+        sweep(**{"grid": grid(4), "store": store, "function": tiny, **arguments})
     assert not store.exists()
 
 
 def test_a_result_exports_its_own_trials(store: Path, log: Path, tmp_path: Path) -> None:
-    sweep(grid(8, 0.0), store=store, workers=2, function=TINY)
-    result = sweep(grid(4, 0.0), store=store, workers=2, function=TINY)
+    sweep(grid(8, 0.0), store=store, workers=2, function=tiny)
+    result = sweep(grid(4, 0.0), store=store, workers=2, function=tiny)
     table = pd.read_csv(result.export(tmp_path / "t.csv"))
     assert table["value"].tolist() == [row.result["value"] for row in result.finished]
     assert table["seed"].tolist() == [0, 1, 0, 1]
 
 
 def test_the_status_of_a_sweep(store: Path, log: Path) -> None:
-    sweep(grid(4, 0.0), store=store, workers=2, function=TINY)
-    status = sweep_status(grid(12, 0.0), store, function=TINY)
+    sweep(grid(4, 0.0), store=store, workers=2, function=tiny)
+    status = sweep_status(grid(12, 0.0), store, function=tiny)
     assert str(status) == "4 of 12 trials finished, 8 waiting"
 
 
@@ -145,14 +159,14 @@ def test_before_the_first_run_every_trial_waits(made: bool, store: Path) -> None
     if made:
         store.touch()
     before = {path: path.stat().st_size for path in store.parent.iterdir()}
-    status = sweep_status(grid(12, 0.0), store, function=TINY)
+    status = sweep_status(grid(12, 0.0), store, function=tiny)
     assert str(status) == "0 of 12 trials finished, 12 waiting"
     assert {path: path.stat().st_size for path in store.parent.iterdir()} == before
 
 
 def test_a_status_in_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="folder does not exist"):
-        sweep_status(grid(2), tmp_path / "none" / "s.sqlite", function=TINY)
+        sweep_status(grid(2), tmp_path / "none" / "s.sqlite", function=tiny)
 
 
 def test_the_command_refuses_an_export_before_it_runs(tmp_path: Path) -> None:
@@ -247,7 +261,7 @@ def test_sized_trials_run_the_largest_first_and_come_back_in_their_own_order(
     trials = load_spec(grid(6, 0.0)).trials
     sizes = [3, 1, 4, 1.5, 9, 2.5]
     sized = [Sized(trial, size) for trial, size in zip(trials, sizes, strict=True)]
-    result = sweep(sized, store=store, workers=1, function=TINY)
+    result = sweep(sized, store=store, workers=1, function=tiny)
     assert [row.key for row in result.finished] == [trial.key for trial in trials]
     begun = [key for what, key, _ in entries(log) if what == "begin"]
     assert begun == [trials[place].key for place in (4, 2, 0, 5, 3, 1)]
@@ -265,7 +279,7 @@ def test_trials_run_by_turns_and_each_is_told_once_it_is_stored(store: Path, log
         told.append(trial.key)
 
     for _ in range(2):  # the second time nothing runs
-        sweep(sized, store=store, workers=1, function=TINY, stored=stored)
+        sweep(sized, store=store, workers=1, function=tiny, stored=stored)
     assert [key for what, key, _ in entries(log) if what == "begin"] == told
     assert told == [trials[place].key for place in (2, 0, 1, 3)]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import sweep_standin
-from sweep_standin import DEATHS, TINY, entries, grid, times, value
+from sweep_standin import DEATHS, entries, grid, times, tiny, value
 
 from attnrate.errors import StoreError
 from attnrate.fitting.spec import load_spec
@@ -48,7 +48,7 @@ def start(store: Path, trials: int = TRIALS, sleep: float = SLEEP) -> subprocess
 
 
 def resume(store: Path) -> SweepResult:
-    return sweep(grid(TRIALS, SLEEP), store=store, workers=WORKERS, function=TINY)
+    return sweep(grid(TRIALS, SLEEP), store=store, workers=WORKERS, function=tiny)
 
 
 def table(result: SweepResult) -> pd.DataFrame:
@@ -133,7 +133,7 @@ def test_a_trial_whose_worker_is_killed_is_begun_anew(
     deaths: int, store: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DEATHS, str(deaths))
-    function = "sweep_standin.dies_for_seed_1"
+    function = sweep_standin.dies_for_seed_1
     result = sweep(grid(8, 0.01), store=store, workers=2, function=function)
     assert (len(result.finished), result.failed) == (8, ())
     assert times(log, "dies").total() == deaths
@@ -144,7 +144,7 @@ def test_a_trial_that_kills_every_worker_is_a_failure_and_the_others_go_on(
     store: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DEATHS, "1000")
-    function = "sweep_standin.dies_for_seed_1"
+    function = sweep_standin.dies_for_seed_1
     result = sweep(grid(8, 0.01), store=store, workers=2, function=function)
     assert [row.settings["seed"] for row in result.failed] == [1, 1]
     assert all("died 3 times" in r.error and "SIGKILL" in r.error for r in result.failed)
@@ -165,7 +165,7 @@ def test_a_worker_that_is_killed_from_outside_is_replaced(store: Path, log: Path
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_that_a_dead_worker_leaves_behind_holds_nothing_up(store: Path, log: Path) -> None:
-    function = "sweep_standin.leaves_a_child_for_seed_1"
+    function = sweep_standin.leaves_a_child_for_seed_1
     result = sweep(grid(4, 0.0), store=store, workers=1, function=function)
     (child,) = (pid for what, _, pid in entries(log) if what == "leaves")
     assert not gone(child), "the sweep waited for it"
@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_what_is_finished_ends_the_workers_and_says_how_to_go_on(
     assert f"of {TRIALS} trials finished, all kept in {store}" in err
     assert "run the same sweep again" in err
     assert all(gone(pid) for _, _, pid in entries(log))
-    assert sweep_status(grid(TRIALS, SLEEP), store, function=TINY).running == 0
+    assert sweep_status(grid(TRIALS, SLEEP), store, function=tiny).running == 0
     before = kept(store)
     assert 3 <= len(before) < TRIALS
     result = resume(store)
@@ -243,7 +243,7 @@ def test_a_full_disk_is_a_clear_error_and_the_sweep_goes_on_when_there_is_space(
     small_disk: Path, log: Path, whole: tuple[pd.DataFrame, float]
 ) -> None:
     store, ballast = small_disk / "sweep.sqlite", small_disk / "ballast"
-    first = sweep(grid(4, SLEEP), store=store, workers=WORKERS, function=TINY)
+    first = sweep(grid(4, SLEEP), store=store, workers=WORKERS, function=tiny)
     with pytest.raises(OSError, match="No space"):
         fill(ballast)
     with pytest.raises(StoreError, match="full") as caught:
@@ -267,7 +267,7 @@ def test_a_store_that_cannot_be_written_is_refused_but_can_be_read(
     if root and not mounted(folder, "size=1m"):
         pytest.skip("as root, a read-only store needs a read-only mount, which is not permitted")
     store = folder / "sweep.sqlite"
-    sweep(grid(4, 0.0), store=store, workers=1, function=TINY)
+    sweep(grid(4, 0.0), store=store, workers=1, function=tiny)
     before = store.read_bytes()
     try:
         if root:
@@ -276,9 +276,9 @@ def test_a_store_that_cannot_be_written_is_refused_but_can_be_read(
             store.chmod(0o400)
             folder.chmod(0o500)
         with pytest.raises(StoreError, match=r"cannot be (written|opened)") as caught:
-            sweep(grid(8, 0.0), store=store, workers=1, function=TINY)
+            sweep(grid(8, 0.0), store=store, workers=1, function=tiny)
         assert "writ" in str(caught.value)
-        assert str(sweep_status(grid(8, 0.0), store, function=TINY)).startswith("4 of 8")
+        assert str(sweep_status(grid(8, 0.0), store, function=tiny)).startswith("4 of 8")
         with Store(store, writable=False) as opened:
             assert len(opened.to_frame()) == 4
         assert times(log, "begin").total() == 4

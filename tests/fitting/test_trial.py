@@ -74,11 +74,11 @@ def fits(monkeypatch: pytest.MonkeyPatch, recipes: None) -> list[dict[str, Any]]
 
 def test_a_complete_trial_has_every_setting_and_is_its_own_completion(recipes: None) -> None:
     (one,) = complete([Trial(SPECTRAL, {"kind": "linear_rnn"}, {}, 5)])
-    assert one.trial.model["hidden"] == 128
-    assert one.trial.recipe == {"name": "strong", "steps": 10, "betas": [0.9, 0.99]}
-    assert one.trial.seed == 5
-    (again,) = complete([one.trial])
-    assert again.trial.settings == one.trial.settings
+    assert one.job.model["hidden"] == 128
+    assert one.job.recipe == {"name": "strong", "steps": 10, "betas": [0.9, 0.99]}
+    assert one.job.seed == 5
+    (again,) = complete([one.job])
+    assert again.job.settings == one.job.settings
 
 
 def test_the_size_is_parameters_times_tokens() -> None:
@@ -140,7 +140,7 @@ def test_a_default_that_is_spelled_out_is_the_same_trial(recipes: None, tmp_path
 
 
 def test_a_result_is_plain_and_carries_versions_and_size(fits: list[dict[str, Any]]) -> None:
-    result = run_trial(Trial(SPECTRAL, SMALL, {"steps": 3}, 2))
+    result = run_trial(Trial(SPECTRAL, SMALL, {"steps": 3}, 2).settings)
     assert json.loads(json.dumps(result)) == result
     assert (result["error"], result["steps"], result["stopped"]) == (0.25, 10, "plateau")
     assert result["parameters"] == SMALL_PARAMETERS
@@ -150,7 +150,7 @@ def test_a_result_is_plain_and_carries_versions_and_size(fits: list[dict[str, An
 
 
 def test_a_diverged_fit_has_no_error(fits: list[dict[str, Any]]) -> None:
-    result = run_trial(Trial(SPECTRAL, SMALL, {}, 13))
+    result = run_trial(Trial(SPECTRAL, SMALL, {}, 13).settings)
     assert (result["error"], result["standard_error"], result["diverged"]) == (None, None, True)
 
 
@@ -171,7 +171,7 @@ def test_the_first_weights_are_those_that_torch_draws_with_the_trials_seed(kind:
 
 def test_a_warm_trial_has_the_parameters_of_the_compiled_model_that_was_trained() -> None:
     large = {**SMALL, "n": 3, "width": 16}
-    result = run_trial(Trial(SPECTRAL, large, {"name": "warm", "steps": 1}))
+    result = run_trial(Trial(SPECTRAL, large, {"name": "warm", "steps": 1}).settings)
     n, units = 2 * 1 + 1, 16
     f_hat, F_hat = 2 * units + n * (units + 1), 2 * units + (units + 1)
     assert result["parameters"] == f_hat + F_hat + n * (1 + 1 + 1)
@@ -179,8 +179,8 @@ def test_a_warm_trial_has_the_parameters_of_the_compiled_model_that_was_trained(
 
 def test_a_trial_with_starts_is_the_best_of_them() -> None:
     recipe = {"name": "paper", "steps": 20}
-    whole = run_trial(Trial(SPECTRAL, SMALL, {**recipe, "starts": 2}, 1))
-    parts = [run_trial(Trial(SPECTRAL, SMALL, recipe, seed)) for seed in (1, 1 + 2**32)]
+    whole = run_trial(Trial(SPECTRAL, SMALL, {**recipe, "starts": 2}, 1).settings)
+    parts = [run_trial(Trial(SPECTRAL, SMALL, recipe, seed).settings) for seed in (1, 1 + 2**32)]
     assert whole["error"] in {part["error"] for part in parts}
     assert whole["steps"] == 40
 
@@ -195,7 +195,7 @@ def test_a_real_fit_gives_the_numbers_of_a_bare_loop(tmp_path: Path) -> None:
     )
     result = run_from_cli(spec, workers=2, export=tmp_path / "t.csv", progress=False)
     assert not result.failed, result.failed[0].error
-    bare = [run_trial(one.trial) for one in complete(load_spec(spec).trials)]
+    bare = [run_trial(one.job.settings) for one in complete(load_spec(spec).trials)]
     assert [row.result["error"] for row in result.finished] == [one["error"] for one in bare]
     assert (tmp_path / "t.csv").read_text().count("\n") == 3
     assert str(run_from_cli(spec, status=True)) == "2 of 2 trials finished"

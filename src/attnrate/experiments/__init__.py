@@ -2,9 +2,8 @@
 
 from importlib import import_module
 
-from attnrate.errors import InputError
+from attnrate.errors import InputError, hint
 from attnrate.experiments.experiment import Experiment
-from attnrate.fitting.trial import hint
 
 #: The experiments in the order of the page; the module of mixing-rank is mixing_rank.
 NAMES = (

@@ -19,14 +19,14 @@ from attnrate.experiments.experiment import MADE_BY, MISSING, Experiment, Preset
 from attnrate.experiments.folder import as_path, look_at, make_folder, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.turns import in_turns, say_plan
-from attnrate.experiments.work import RUN_TASK
+from attnrate.experiments.work import run_task
 from attnrate.fitting.build import complete
 from attnrate.fitting.engines import make_engine
+from attnrate.fitting.job import Job
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
-from attnrate.fitting.trial import Trial
 
 _COMMAND = "reproduce"
 _STORE = "trials.sqlite"
@@ -65,14 +65,14 @@ def run_experiments(
     if progress:
         say_plan(sized, _finished_keys(store), seats)
     if sized:
-        done = sweep(sized, engine, store, workers, progress, RUN_TASK, _clear)
+        done = sweep(sized, engine, store, workers, progress, run_task, _clear)
         clear_epochs(row.key for row in done.finished)
     conclude_experiments(plans, size, place)
     return place
 
 
-def _clear(trial: Trial) -> None:
-    clear_epochs([trial.key])
+def _clear(job: Job) -> None:
+    clear_epochs([job.key])
 
 
 def _finished_keys(store: Path) -> set[str]:
@@ -185,7 +185,7 @@ def _completed(tasks: Sequence[Task]) -> tuple[Task, ...]:
     """All fits at once: targets and models that they share are then built once."""
     whole = iter(complete(task.trial for task in tasks if "work" not in task.trial.target))
     return tuple(
-        task if "work" in task.trial.target else replace(task, trial=next(whole).trial)
+        task if "work" in task.trial.target else replace(task, trial=next(whole).job)
         for task in tasks
     )
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from attnrate.data.registry import say
 from attnrate.experiments.experiment import Preset, Task
+from attnrate.fitting.job import Job, Sized
 from attnrate.fitting.progress import said_range
-from attnrate.fitting.trial import Sized
 
 #: What the work has taken at most beside its plan, where the cores were shared
 _SLOWER = 2.0
@@ -13,7 +13,7 @@ _MILLISECONDS = 1000  # sizes are whole numbers of these
 _WORTH_SAYING = 60.0  # seconds
 
 
-def in_turns(tasks: Iterable[Task], preset: Preset) -> list[Sized]:
+def in_turns(tasks: Iterable[Task], preset: Preset) -> list[Sized[Job]]:
     """All tasks, each trial once; the paper preset by seeds, so that early results cover all."""
     costs = {task.trial: task.cost for task in tasks}
     return [
@@ -26,9 +26,9 @@ def in_turns(tasks: Iterable[Task], preset: Preset) -> list[Sized]:
     ]
 
 
-def say_plan(sized: Iterable[Sized], done: set[str], workers: int) -> None:
+def say_plan(sized: Iterable[Sized[Job]], done: set[str], workers: int) -> None:
     """How much there is to do and how long that takes by plan, if it is long."""
-    left = [one for one in sized if one.trial.key not in done]
+    left = [one for one in sized if one.job.key not in done]
     seconds = sum(one.size for one in left) / _MILLISECONDS / min(workers, max(1, len(left)))
     if seconds >= _WORTH_SAYING:
         told = said_range((seconds, _SLOWER * seconds))

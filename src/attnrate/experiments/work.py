@@ -8,24 +8,21 @@ from attnrate.experiments import NAMES, module_of
 from attnrate.experiments.experiment import MADE_BY
 from attnrate.fitting import trial as fits
 from attnrate.fitting.provenance import provenance
-from attnrate.fitting.trial import Trial
-
-#: The dotted name by which engines find `run_task`
-RUN_TASK = "attnrate.experiments.work.run_task"
+from attnrate.fitting.trial import trial_of
 
 
-def run_task(trial: Trial) -> dict[str, Any]:
+def run_task(settings: dict[str, Any]) -> dict[str, Any]:
     """Run a fit, or the work "module.name" of an experiment; plain values, with what made them."""
-    work = trial.target.get("work")
+    work = settings["target"].get("work")
     if work is None:
-        return fits.run_trial(trial)
+        return fits.run_trial(settings)
     module, _, name = str(work).partition(".")
     if module not in [module_of(known) for known in NAMES]:
         raise InputError("the work is of no experiment", work, "Name it as module.name.")
     table = import_module(f"attnrate.experiments.{module}").WORK
     if name not in table:
         raise InputError("that experiment has no such work", work, f"It has {sorted(table)}.")
-    values: dict[str, Any] = table[name](trial)
+    values: dict[str, Any] = table[name](trial_of(settings))
     return {**values, MADE_BY: provenance()}
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, hint, require_whole
+from attnrate.fitting.job import Sized, canonical, plain
 from attnrate.fitting.train import LARGEST_SEED
-from attnrate.fitting.trial import Sized, Trial, canonical, hint, plain
+from attnrate.fitting.trial import Trial
 from attnrate.fitting.warm import compiled_within
 from attnrate.targets import Target, move_to_end, swap_ends, uniform_kernel
 
@@ -38,7 +39,7 @@ _ORDERS = {"swap_ends": swap_ends, "move_to_end": move_to_end}
 _K = 10  # positions that Tables 1 and 2 move
 
 
-def complete(trials: Iterable[Trial]) -> list[Sized]:
+def complete(trials: Iterable[Trial]) -> list[Sized[Trial]]:
     """Every trial with all of its settings spelled out, after building each part once.
 
     Spelled out, a key stands for what is computed and not for what a version's defaults happened
@@ -48,7 +49,7 @@ def complete(trials: Iterable[Trial]) -> list[Sized]:
     targets: dict[str, Target] = {}
     sizes: dict[str, int] = {}
     warm: set[str] = set()
-    completed = []
+    completed: list[Sized[Trial]] = []
     for trial in trials:
         target_settings = complete_target(trial.target)
         model_settings = complete_model(trial.model)

@@ -29,8 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnrate.errors import InputError
-from attnrate.fitting.trial import Trial, hint, plain
+from attnrate.errors import InputError, hint
+from attnrate.fitting.job import Job, plain
+from attnrate.fitting.trial import Trial
 
 _TABLES = ("target", "model", "recipe")
 _NAMES = (*_TABLES, "seed", "grid")
@@ -69,18 +70,18 @@ def load_spec(source: object) -> Spec:
     )
 
 
-def require_distinct(trials: Iterable[Trial]) -> None:
-    """An InputError when two trials are the same."""
+def require_distinct(jobs: Iterable[Job]) -> None:
+    """An InputError when two jobs are the same."""
     seen: set[str] = set()
-    for number, trial in enumerate(trials):
-        if trial.key in seen:
+    for number, job in enumerate(jobs):
+        if job.key in seen:
             raise InputError(
                 f"trial {number} of the sweep is there twice",
-                trial.settings,
+                job.settings,
                 "Remove the repeated value from the grid; 1 and 1.0, and a default that is "
                 "spelled out, count as the same.",
             )
-        seen.add(trial.key)
+        seen.add(job.key)
 
 
 def _read(path: Path) -> dict[str, Any]:

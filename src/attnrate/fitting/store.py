@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attnrate.errors import InputError, StoreError
+from attnrate.fitting.job import Job, canonical
 from attnrate.fitting.owner import alive, myself
 from attnrate.fitting.records import Failed, Finished, Status
-from attnrate.fitting.trial import Trial, canonical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,18 +98,18 @@ class Store:
             self._db.close()
             raise
 
-    def add(self, trial: Trial, result: Mapping[str, Any], seconds: float, worker: str) -> bool:
+    def add(self, job: Job, result: Mapping[str, Any], seconds: float, worker: str) -> bool:
         """Keep a finished trial; False when it was there already."""
-        row = (trial.key, canonical(trial.settings), canonical(result), seconds, worker, _now())
+        row = (job.key, canonical(job.settings), canonical(result), seconds, worker, _now())
         with self._transaction(durable=True):
             added = self._db.execute("INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?)", row)
-            self._db.execute("DELETE FROM failure WHERE key = ?", (trial.key,))
-            self._db.execute("DELETE FROM claim WHERE key = ?", (trial.key,))
+            self._db.execute("DELETE FROM failure WHERE key = ?", (job.key,))
+            self._db.execute("DELETE FROM claim WHERE key = ?", (job.key,))
         return added.rowcount == 1
 
-    def add_failure(self, trial: Trial, error: str, worker: str) -> None:
+    def add_failure(self, job: Job, error: str, worker: str) -> None:
         """Keep why a trial failed, unless another process has finished it; it is tried again."""
-        row = (trial.key, canonical(trial.settings), error, worker, _now(), trial.key)
+        row = (job.key, canonical(job.settings), error, worker, _now(), job.key)
         with self._transaction(durable=True):
             self._db.execute(
                 "INSERT INTO failure SELECT ?, ?, ?, 1, ?, ? "
@@ -118,20 +118,20 @@ class Store:
                 "attempts = attempts + 1, worker = excluded.worker, failed = excluded.failed",
                 row,
             )
-            self._db.execute("DELETE FROM claim WHERE key = ?", (trial.key,))
+            self._db.execute("DELETE FROM claim WHERE key = ?", (job.key,))
 
-    def claim(self, trial: Trial) -> bool:
+    def claim(self, job: Job) -> bool:
         """Reserve a trial for this process; False when it is finished or another has it.
 
         A claim ends with its process, however that ended, so that nothing waits for the dead.
         """
         with self._transaction():
-            if self._db.execute("SELECT 1 FROM trial WHERE key = ?", (trial.key,)).fetchone():
+            if self._db.execute("SELECT 1 FROM trial WHERE key = ?", (job.key,)).fetchone():
                 return False
-            row = self._db.execute("SELECT owner FROM claim WHERE key = ?", (trial.key,)).fetchone()
+            row = self._db.execute("SELECT owner FROM claim WHERE key = ?", (job.key,)).fetchone()
             if row and row[0] != self._owner and alive(row[0]):
                 return False
-            self._db.execute("INSERT OR REPLACE INTO claim VALUES (?, ?)", (trial.key, self._owner))
+            self._db.execute("INSERT OR REPLACE INTO claim VALUES (?, ?)", (job.key, self._owner))
         return True
 
     def release(self) -> None:
@@ -139,8 +139,8 @@ class Store:
         with suppress(StoreError), self._transaction():
             self._db.execute("DELETE FROM claim WHERE owner = ?", (self._owner,))
 
-    def finished(self, trials: Iterable[Trial] | None = None) -> list[Finished]:
-        """Those of `trials` that are finished, in their order; if None all, by their settings."""
+    def finished(self, jobs: Iterable[Job] | None = None) -> list[Finished]:
+        """Those of `jobs` that are finished, in their order; if None all, by their settings."""
         with self._translated():
             rows = self._db.execute(
                 "SELECT key, settings, result, seconds, worker, finished FROM trial "
@@ -152,10 +152,10 @@ class Store:
                 for row in rows
                 if _typed(row, _FINISHED)
             }
-        return [*found.values()] if trials is None else _in_order(found, trials)
+        return [*found.values()] if jobs is None else _in_order(found, jobs)
 
-    def failed(self, trials: Iterable[Trial] | None = None) -> list[Failed]:
-        """Those of `trials` that failed when last tried, in their order; all if None."""
+    def failed(self, jobs: Iterable[Job] | None = None) -> list[Failed]:
+        """Those of `jobs` that failed when last tried, in their order; all if None."""
         with self._translated():
             rows = self._db.execute(
                 "SELECT key, settings, error, attempts, worker, failed FROM failure "
@@ -167,7 +167,7 @@ class Store:
                 for row in rows
                 if _typed(row, _FAILED)
             }
-        return [*found.values()] if trials is None else _in_order(found, trials)
+        return [*found.values()] if jobs is None else _in_order(found, jobs)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Take finished trials out, so that the next sweep runs them again."""
@@ -179,9 +179,9 @@ class Store:
         with self._translated():
             return {row[0] for row in self._db.execute("SELECT key FROM trial")}
 
-    def status(self, trials: Iterable[Trial]) -> Status:
-        """How many of `trials` are finished, failed, and being run by a living process."""
-        keys = {trial.key for trial in trials}
+    def status(self, jobs: Iterable[Job]) -> Status:
+        """How many of `jobs` are finished, failed, and being run by a living process."""
+        keys = {job.key for job in jobs}
         finished = self.finished_keys() & keys
         with self._translated():
             failed = {row[0] for row in self._db.execute("SELECT key FROM failure")}
@@ -383,5 +383,5 @@ def _loads(text: str) -> dict[str, Any]:
     return value
 
 
-def _in_order(found: dict[str, Row], trials: Iterable[Trial]) -> list[Row]:
-    return [found[trial.key] for trial in trials if trial.key in found]
+def _in_order(found: dict[str, Row], jobs: Iterable[Job]) -> list[Row]:
+    return [found[job.key] for job in jobs if job.key in found]

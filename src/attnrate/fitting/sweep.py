@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnrate.errors import InputError
-from attnrate.fitting.engines import Engine, make_engine
+from attnrate.fitting.engines import Engine, make_engine, name_of
+from attnrate.fitting.job import Job, Run, Sized
 from attnrate.fitting.progress import Progress, make_progress
 from attnrate.fitting.records import Failed, Finished, Status
 from attnrate.fitting.spec import load_spec, require_distinct
 from attnrate.fitting.store import NoStoreError, Store
-from attnrate.fitting.trial import RUN_TRIAL, Sized, Trial
+from attnrate.fitting.trial import run_trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +79,8 @@ def sweep(
     store: object = "sweep.sqlite",
     workers: object = None,
     progress: bool | None = None,
-    function: str = RUN_TRIAL,
-    stored: Callable[[Trial], None] | None = None,
+    function: Run = run_trial,
+    stored: Callable[[Job], None] | None = None,
 ) -> SweepResult:
     """Run the trials of a grid that the store does not have yet.
 
@@ -95,11 +96,12 @@ def sweep(
     grid that has changed uses all results that are still part of it. Sweeps that run on one store
     at the same time share the work.
 
-    `function` is the dotted name of what runs a trial, for other work than fits. `stored` is called
-    with every trial that ran here, once its result is safe.
+    Other work than fits is a list of `Sized` jobs and the `function` that runs one in a worker (see
+    `fitting/job.py`). `stored` is called with every job that ran here, once its result is safe.
     """
     sized = _sized(grid, function)
-    trials = [one.trial for one in sized]
+    name_of(function)  # refused before a store is made, not after
+    trials = [one.job for one in sized]
     runner = make_engine(engine, workers)
     display = make_progress(progress)
     start = time.monotonic()
@@ -107,7 +109,7 @@ def sweep(
         before = kept.finished_keys()
         # The largest first: a long trial that comes last leaves the other workers idle.
         in_turn = sorted(sized, key=lambda one: (one.turn, -one.size))
-        todo = [one for one in in_turn if one.trial.key not in before]
+        todo = [one for one in in_turn if one.job.key not in before]
         ran = _run_all(todo, len(trials), runner, kept, display, function, stored) if todo else 0
         return SweepResult(
             tuple(kept.finished(trials)),
@@ -118,9 +120,9 @@ def sweep(
         )
 
 
-def sweep_status(grid: object, store: object, function: str = RUN_TRIAL) -> Status:
+def sweep_status(grid: object, store: object, function: Run = run_trial) -> Status:
     """How far the sweep of this grid has come in that store, which need not be there yet."""
-    return _status([one.trial for one in _sized(grid, function)], store, None)
+    return _status([one.job for one in _sized(grid, function)], store, None)
 
 
 def run_from_cli(
@@ -149,10 +151,10 @@ def run_from_cli(
         if export is not None and result.finished:
             result.export(export)
         return result
-    return _status([one.trial for one in _sized(path, RUN_TRIAL)], store, export)
+    return _status([one.job for one in _sized(path, run_trial)], store, export)
 
 
-def _status(trials: Sequence[Trial], store: object, export: object) -> Status:
+def _status(trials: Sequence[Job], store: object, export: object) -> Status:
     """How far the trials are in the store; a table of the finished ones, if there are any."""
     from attnrate.fitting.table import export_frame, frame
 
@@ -166,40 +168,42 @@ def _status(trials: Sequence[Trial], store: object, export: object) -> Status:
         return kept.status(trials)
 
 
-def _sized(grid: object, function: str) -> Sequence[Sized]:
-    """The trials of the grid, complete and checked, with their sizes."""
-    given: Sequence[Sized] | None = None
+def _sized(grid: object, function: Run) -> Sequence[Sized[Job]]:
+    """The jobs of the grid, checked, with their sizes; fits complete."""
+    given: Sequence[Sized[Job]] | None = None
     if isinstance(grid, list | tuple) and grid and all(isinstance(one, Sized) for one in grid):
         given = grid
-        grid = [one.trial for one in grid]
+        grid = [one.job for one in grid]
+        if function is not run_trial:  # what the settings mean is that function's affair
+            require_distinct(grid)
+            return given
     trials = load_spec(grid).trials
-    if function == RUN_TRIAL:
-        from attnrate.fitting.build import complete
+    if function is not run_trial:
+        return [Sized(trial, 0) for trial in trials]
+    from attnrate.fitting.build import complete
 
-        completed = complete(trials)
-        require_distinct(one.trial for one in completed)
-    else:  # what the settings mean is that function's affair
-        completed = [Sized(trial, 0) for trial in trials]
+    completed = complete(trials)
+    require_distinct(one.job for one in completed)
     if given is None:
         return completed
-    return [Sized(one.trial, of.size, of.turn) for one, of in zip(completed, given, strict=True)]
+    return [Sized(one.job, of.size, of.turn) for one, of in zip(completed, given, strict=True)]
 
 
 def _run_all(
-    todo: list[Sized],
+    todo: list[Sized[Job]],
     total: int,
     engine: Engine,
     kept: Store,
     display: Progress,
-    function: str,
-    stored: Callable[[Trial], None] | None,
+    function: Run,
+    stored: Callable[[Job], None] | None,
 ) -> int:
     """Run the trials, and wait for those that another sweep is running; how many ran here."""
-    ran, left = 0, [one.trial for one in todo]
-    sizes = {one.trial.key: one.size for one in todo}
+    ran, left = 0, [one.job for one in todo]
+    sizes = {one.job.key: one.size for one in todo}
     failed_before = {row.key: row.attempts for row in kept.failed(left)}
 
-    def tell(trial: Trial, seconds: float | None, failed: bool) -> None:
+    def tell(trial: Job, seconds: float | None, failed: bool) -> None:
         display.finish(sizes[trial.key], seconds, failed)
         if stored is not None and not failed and seconds is not None:
             stored(trial)
@@ -207,7 +211,7 @@ def _run_all(
     display.begin(total, sizes.values(), min(engine.workers, len(todo)))
     try:
         while left:
-            held: list[Trial] = []
+            held: list[Job] = []
             ran += _run(left, held, engine, kept, tell, function)
             finished = kept.finished_keys()
             failed = {
@@ -221,7 +225,7 @@ def _run_all(
             if left:
                 time.sleep(_ASK_AGAIN)
     except KeyboardInterrupt:
-        done = kept.status(one.trial for one in todo).finished + total - len(todo)
+        done = kept.status(one.job for one in todo).finished + total - len(todo)
         raise KeyboardInterrupt(
             f"stopped with {done} of {total} trials finished, all kept in {kept.path}; "
             "run the same sweep again to go on"
@@ -233,12 +237,12 @@ def _run_all(
 
 
 def _run(
-    todo: list[Trial],
-    held: list[Trial],
+    todo: list[Job],
+    held: list[Job],
     engine: Engine,
     kept: Store,
-    tell: Callable[[Trial, float | None, bool], None],
-    function: str,
+    tell: Callable[[Job, float | None, bool], None],
+    function: Run,
 ) -> int:
     """Run what can be claimed, put the rest into `held`; how many were finished."""
     first = next(claimed := _claimed(todo, held, kept), None)
@@ -248,14 +252,14 @@ def _run(
     with closing(engine.run(_chained(first, claimed), len(todo), function)) as outcomes:
         for outcome in outcomes:
             if outcome.result is None:
-                kept.add_failure(outcome.trial, outcome.error or "", outcome.worker)
+                kept.add_failure(outcome.job, outcome.error or "", outcome.worker)
             else:
-                ran += kept.add(outcome.trial, outcome.result, outcome.seconds, outcome.worker)
-            tell(outcome.trial, outcome.seconds, outcome.result is None)
+                ran += kept.add(outcome.job, outcome.result, outcome.seconds, outcome.worker)
+            tell(outcome.job, outcome.seconds, outcome.result is None)
     return ran
 
 
-def _claimed(trials: list[Trial], held: list[Trial], kept: Store) -> Iterator[Trial]:
+def _claimed(trials: list[Job], held: list[Job], kept: Store) -> Iterator[Job]:
     """The trials, each claimed when it is asked for; those that another sweep has go to `held`."""
     for trial in trials:
         if kept.claim(trial):
@@ -264,6 +268,6 @@ def _claimed(trials: list[Trial], held: list[Trial], kept: Store) -> Iterator[Tr
             held.append(trial)
 
 
-def _chained(first: Trial, rest: Iterator[Trial]) -> Iterator[Trial]:
+def _chained(first: Job, rest: Iterator[Job]) -> Iterator[Job]:
     yield first
     yield from rest

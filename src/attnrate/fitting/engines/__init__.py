@@ -1,27 +1,24 @@
-"""Engines run trials: what they are given, what they give back, and which one a name means."""
+"""Engines run jobs: what they are given, what they give back, and which one a name means."""
 
 import json
 import os
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from attnrate.errors import InputError, require_whole
-from attnrate.fitting.trial import Trial, canonical, hint, trial_of
-
-#: What a trial is run with: its argument is a Trial, its value a dictionary of plain values.
-Run = Callable[[Trial], dict[str, Any]]
+from attnrate.errors import InputError, hint, require_whole
+from attnrate.fitting.job import Job, Plain, Run, canonical
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a trial: a result, or the text of the error; how long it took, and where."""
+    """What became of a job: a result, or the text of the error; how long it took, and where."""
 
-    trial: Trial
-    result: dict[str, Any] | None
+    job: Job
+    result: Plain | None
     error: str | None
     seconds: float
     worker: str
@@ -29,18 +26,16 @@ class Outcome:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs trials somewhere. Workers only compute: what comes back is for the caller to keep."""
+    """Runs jobs somewhere. Workers only compute: what comes back is for the caller to keep."""
 
     @property
     def workers(self) -> int:
-        """How many trials run at a time, as far as is known before the run."""
+        """How many jobs run at a time, as far as is known before the run."""
 
-    def run(
-        self, trials: Iterator[Trial], most: int, function: str
-    ) -> Generator[Outcome, None, None]:
-        """Run each trial with the function of that dotted name; outcomes in the order they end.
+    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Outcome, None, None]:
+        """Run each job with the function; outcomes in the order they end.
 
-        A trial is taken from `trials`, which has at most `most` of them, only when there is
+        A job is taken from `jobs`, which has at most `most` of them, only when there is
         somebody to run it. Closing the iterator stops the workers.
         """
 
@@ -67,9 +62,21 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def name_of(function: Run) -> str:
+    """What a worker, which is another process, finds the function by: its module and its name."""
+    module, name = function.__module__, function.__qualname__
+    if module == "__main__" or not name.isidentifier():
+        raise InputError(
+            "workers are other processes, and cannot find a function of a script or within another",
+            f"{module}:{name}",
+            "Put it into a module, at its top level.",
+        )
+    return f"{module}:{name}"
+
+
 def load(name: str) -> Run:
-    """The function of that dotted name; if its module has a function `prepare`, that ran first."""
-    module_name, _, attribute = name.rpartition(".")
+    """The function of that name; if its module has a function `prepare`, that ran first."""
+    module_name, _, attribute = name.partition(":")
     module = import_module(module_name)
     getattr(module, "prepare", lambda: None)()
     function: Run = getattr(module, attribute)
@@ -77,13 +84,13 @@ def load(name: str) -> Run:
 
 
 def execute(function: Run, settings: str) -> str:
-    """Run the trial with these settings (JSON) and say what became of it (JSON); never raises.
+    """Run the job with these settings (JSON) and say what became of it (JSON); never raises.
 
-    Every engine runs trials by this one function, so that they differ only in where it runs.
+    Every engine runs jobs by this one function, so that they differ only in where it runs.
     """
     start = time.perf_counter()
     try:
-        result = function(trial_of(json.loads(settings)))
+        result = function(json.loads(settings))
         said = canonical({"result": result, "error": None, "seconds": time.perf_counter() - start})
     except (Exception, SystemExit):
         error = traceback.format_exc(limit=-8)
@@ -91,6 +98,6 @@ def execute(function: Run, settings: str) -> str:
     return said
 
 
-def outcome(trial: Trial, said: str, worker: str) -> Outcome:
-    """What `execute` said of the trial."""
-    return Outcome(trial, **json.loads(said), worker=worker)
+def outcome(job: Job, said: str, worker: str) -> Outcome:
+    """What `execute` said of the job."""
+    return Outcome(job, **json.loads(said), worker=worker)

@@ -1,8 +1,8 @@
-"""Trials on this machine: one process a core, one thread each, kept for the whole sweep.
+"""Jobs on this machine: one process a core, one thread each, kept for the whole sweep.
 
 Each worker is a Python of its own (engines/worker.py) that imports torch once. It is not made by
 `multiprocessing`, which would run the user's script again in every worker. A thread of the parent
-waits for each worker's answers, so nothing polls and a worker gets its next trial at once.
+waits for each worker's answers, so nothing polls and a worker gets its next job at once.
 """
 
 import os
@@ -16,10 +16,10 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from attnrate.errors import WorkerError
-from attnrate.fitting.engines import Outcome, outcome
-from attnrate.fitting.trial import Trial, canonical
+from attnrate.fitting.engines import Outcome, name_of, outcome
+from attnrate.fitting.job import Job, Run, canonical
 
-#: How often a trial is begun before a worker that dies over it is held to be its fault.
+#: How often a job is begun before a worker that dies over it is held to be its fault.
 ATTEMPTS = 3
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")
 _GRACE = 1.0  # seconds to wait for the last words of a process that has ended
@@ -27,16 +27,14 @@ _SHOWN = 20  # lines that a worker wrote before it died
 
 
 class LocalEngine:
-    """`workers` processes; a worker that dies has its trial begun anew by another."""
+    """`workers` processes; a worker that dies has its job begun anew by another."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(
-        self, trials: Iterator[Trial], most: int, function: str
-    ) -> Generator[Outcome, None, None]:
-        """Run each trial; see `Engine.run`."""
-        crew = _Crew(trials, function)
+    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Outcome, None, None]:
+        """Run each job; see `Engine.run`."""
+        crew = _Crew(jobs, name_of(function))
         try:
             for _ in range(min(self.workers, most)):
                 crew.hire()
@@ -49,21 +47,21 @@ class LocalEngine:
 
 
 class _Crew:
-    """The workers of one run, and the trials that they have yet to do."""
+    """The workers of one run, and the jobs that they have yet to do."""
 
-    def __init__(self, trials: Iterator[Trial], function: str) -> None:
-        self.trials = trials
+    def __init__(self, jobs: Iterator[Job], function: str) -> None:
+        self.jobs = jobs
         self.function = function
         self.inbox: SimpleQueue[tuple[_Worker, bytes]] = SimpleQueue()
         self.workers: list[_Worker] = []
-        self.put_back: deque[Trial] = deque()
+        self.put_back: deque[Job] = deque()
         self.exhausted = False
         self.begun: Counter[str] = Counter()
         self.stillborn = 0
 
     def busy(self) -> bool:
-        """Whether a trial is running, waits to be begun anew, or may still come."""
-        running = any(worker.trial is not None for worker in self.workers)
+        """Whether a job is running, waits to be begun anew, or may still come."""
+        running = any(worker.job is not None for worker in self.workers)
         return running or bool(self.put_back) or not self.exhausted
 
     def hire(self) -> None:
@@ -71,18 +69,18 @@ class _Crew:
         self.workers.append(_Worker(self.function, self.inbox))
 
     def next_outcome(self) -> Outcome | None:
-        """Wait for a worker to say something; the outcome, if a trial came to its end by it."""
+        """Wait for a worker to say something; the outcome, if a job came to its end by it."""
         worker, line = self.inbox.get()
         if worker not in self.workers:
             return None
         if not line:
             return self._bury(worker)
-        trial, worker.trial = worker.trial, None
+        job, worker.job = worker.job, None
         worker.ready, self.stillborn = True, 0
         self._employ(worker)  # first, so that it works while the caller keeps the outcome
-        if trial is None:
+        if job is None:
             return None
-        return outcome(trial, line.decode(), worker.name)
+        return outcome(job, line.decode(), worker.name)
 
     def dismiss(self) -> None:
         """End every worker, whatever it is doing."""
@@ -93,45 +91,45 @@ class _Crew:
         self.workers.clear()
 
     def _employ(self, worker: "_Worker") -> None:
-        trial = self._next_trial()
-        if trial is not None:
-            self.begun[trial.key] += 1
-            worker.begin(trial)
+        job = self._next_job()
+        if job is not None:
+            self.begun[job.key] += 1
+            worker.begin(job)
 
-    def _next_trial(self) -> Trial | None:
+    def _next_job(self) -> Job | None:
         if self.put_back:
             return self.put_back.popleft()
-        trial = None if self.exhausted else next(self.trials, None)
-        self.exhausted = trial is None
-        return trial
+        job = None if self.exhausted else next(self.jobs, None)
+        self.exhausted = job is None
+        return job
 
     def _bury(self, worker: "_Worker") -> Outcome | None:
         self.workers.remove(worker)
         ending = worker.join()
-        trial = worker.trial
+        job = worker.job
         if not worker.ready:
             self.stillborn += 1
             if self.stillborn == ATTEMPTS:
                 raise WorkerError(f"the workers cannot start: {ending}")
-        failed = trial is not None and self.begun[trial.key] >= ATTEMPTS
-        if trial is not None and not failed:
-            self.put_back.append(trial)
-        idle = next((w for w in self.workers if w.ready and w.trial is None), None)
+        failed = job is not None and self.begun[job.key] >= ATTEMPTS
+        if job is not None and not failed:
+            self.put_back.append(job)
+        idle = next((w for w in self.workers if w.ready and w.job is None), None)
         if idle is not None:
             self._employ(idle)
         elif self.put_back or not self.exhausted:
             self.hire()
-        if trial is None or not failed:
+        if job is None or not failed:
             return None
-        error = f"the worker died {ATTEMPTS} times over this trial; the last time, {ending}"
-        return Outcome(trial, None, error, 0.0, worker.name)
+        error = f"the worker died {ATTEMPTS} times over this job; the last time, {ending}"
+        return Outcome(job, None, error, 0.0, worker.name)
 
 
 class _Worker:
     """A process, what it is doing, and the threads that listen to it."""
 
     def __init__(self, function: str, inbox: "SimpleQueue[tuple[_Worker, bytes]]") -> None:
-        self.trial: Trial | None = None
+        self.job: Job | None = None
         self.ready = False
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "attnrate.fitting.engines.worker", function],
@@ -146,12 +144,12 @@ class _Worker:
         self.keeper = _started(self._keep_last_lines)
         self.waiter = _started(self._tell_the_end, inbox)
 
-    def begin(self, trial: Trial) -> None:
-        """Send a trial; a worker that is dead already will be found so by its listener."""
-        self.trial = trial
+    def begin(self, job: Job) -> None:
+        """Send a job; a worker that is dead already will be found so by its listener."""
+        self.job = job
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self.process.stdin.write(canonical(trial.settings).encode() + b"\n")
+            self.process.stdin.write(canonical(job.settings).encode() + b"\n")
             self.process.stdin.flush()
 
     def join(self) -> str:
@@ -159,7 +157,7 @@ class _Worker:
         self.waiter.join()
         self.keeper.join(_GRACE)  # no longer: a child left behind may hold the other end
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # a trial that it no longer read
+        with suppress(BrokenPipeError):  # a job that it no longer read
             self.process.stdin.close()
         code = self.process.returncode
         how = f"killed by {_signal_name(-code)}" if code < 0 else f"with exit code {code}"

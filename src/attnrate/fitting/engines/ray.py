@@ -1,4 +1,4 @@
-"""Trials on a Ray cluster: one task a trial; those of a machine that is lost are done elsewhere."""
+"""Jobs on a Ray cluster: one task a job; those of a machine that is lost are done elsewhere."""
 
 import functools
 import os
@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from attnrate.errors import InputError, WorkerError
-from attnrate.fitting.engines import Outcome, cores, execute, load, outcome
-from attnrate.fitting.trial import Trial, canonical
+from attnrate.fitting.engines import Outcome, cores, execute, load, name_of, outcome
+from attnrate.fitting.job import Job, Run, canonical
 
-#: How often Ray begins a trial anew when its worker or its machine is lost.
+#: How often Ray begins a job anew when its worker or its machine is lost.
 RETRIES = 3
 _LOOK_AGAIN = 2.0  # seconds after which the cluster may have another size
 
@@ -36,27 +36,25 @@ class RayEngine:
 
     @property
     def workers(self) -> int:
-        """How many trials run at a time: what was asked for, else the cores that are known."""
+        """How many jobs run at a time: what was asked for, else the cores that are known."""
         if self._workers is not None:
             return self._workers
         if self._ray.is_initialized():
             return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         return cores()
 
-    def run(
-        self, trials: Iterator[Trial], most: int, function: str
-    ) -> Generator[Outcome, None, None]:
-        """Run each trial; see `Engine.run`."""
+    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Outcome, None, None]:
+        """Run each job; see `Engine.run`."""
         mine = self._connect()
         task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_task)
-        running: dict[Any, Trial] = {}
+        running: dict[Any, Job] = {}
         try:
             seats, looked = self.workers, time.monotonic()
             while True:
                 if time.monotonic() - looked > _LOOK_AGAIN:
                     seats, looked = self.workers, time.monotonic()
-                while len(running) < seats and (trial := next(trials, None)) is not None:
-                    running[task.remote(function, canonical(trial.settings))] = trial
+                while len(running) < seats and (job := next(jobs, None)) is not None:
+                    running[task.remote(name_of(function), canonical(job.settings))] = job
                 if not running:
                     return
                 done, _ = self._ray.wait([*running], num_returns=1, timeout=_LOOK_AGAIN)
@@ -88,13 +86,13 @@ class RayEngine:
             ) from problem
         return True
 
-    def _outcome(self, reference: Any, trial: Trial) -> Outcome:
+    def _outcome(self, reference: Any, job: Job) -> Outcome:
         try:
             worker, said = self._ray.get(reference)
         except self._ray.exceptions.RayError as problem:
             # `execute` raises nothing: this is Ray itself, after its retries.
-            return Outcome(trial, None, f"Ray gave up: {problem}", 0.0, "ray")
-        return outcome(trial, said, worker)
+            return Outcome(job, None, f"Ray gave up: {problem}", 0.0, "ray")
+        return outcome(job, said, worker)
 
 
 def _task(function: str, settings: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""The program of a local worker: reads trials from its parent, one a line, answers each by a line.
+"""The program of a local worker: reads jobs from its parent, one a line, answers each by a line.
 
 Started as `python -m attnrate.fitting.engines.worker FUNCTION`. The end of its input, which is also
-what the parent's death looks like, ends it at once, even in the middle of a trial.
+what the parent's death looks like, ends it at once, even in the middle of a job.
 """
 
 import os
@@ -17,7 +17,7 @@ READY = b"ready\n"
 
 
 def main(function: str) -> None:
-    """Answer trials until the input ends."""
+    """Answer jobs until the input ends."""
     # Ctrl-C reaches every process of the terminal; what it means is the parent's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests, replies = _own_channels()
@@ -31,7 +31,7 @@ def main(function: str) -> None:
 
 
 def _own_channels() -> tuple[BinaryIO, BinaryIO]:
-    """Input and output for the parent alone: what a trial prints goes to the standard error."""
+    """Input and output for the parent alone: what a job prints goes to the standard error."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
