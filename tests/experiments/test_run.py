@@ -154,8 +154,8 @@ def test_fits_are_paired_by_their_labels_and_those_that_diverged_are_left_out() 
 
 
 def planned(preset: str, names: Sequence[str] = NAMES) -> float:
-    """Seconds on one core; a trial that experiments share is run once."""
-    costs = {task.trial: task.cost for name in names for task in load(name).tasks(preset)}
+    """Seconds on one core; a job that experiments share is run once."""
+    costs = {one.job.key: one.size for name in names for one in run.planned(name, preset).jobs}
     return sum(costs.values())
 
 

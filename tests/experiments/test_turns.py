@@ -2,13 +2,13 @@
 
 import pytest
 
-from attnrate.experiments.experiment import Task
 from attnrate.experiments.turns import in_turns, say_plan
+from attnrate.fitting.job import Sized
 from attnrate.fitting.trial import Trial
 
 
-def task(seed: int, cost: float) -> Task:
-    return Task(Trial({"work": "any"}, {}, {}, seed), {}, cost)
+def task(seed: int, cost: float) -> Sized[Trial]:
+    return Sized(Trial({"work": "any"}, {}, {}, seed), cost)
 
 
 TASKS = [task(2, 60.0), task(0, 3600.0), task(1, 1800.0), task(0, 3600.0)]

@@ -141,7 +141,7 @@ def test_the_identity_permutes_nothing():
 
 
 def test_permuted_pieces_have_another_lipschitz_constant(checks):
-    assert "constant 0.5, as 0, 1, 0.5 they have 1," in checks["Prop. 6.2"].detail
+    assert "constant 0.5, as 0, 1, 0.5 they have 1," in checks["Prop. 6.2"].correction
 
 
 # Prop. 6.3

@@ -8,14 +8,10 @@ training anything, so that it can be repeated at no cost.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from attnrate.experiments.claims import Claim
-from attnrate.experiments.plots import Figure, Table
+from attnrate.experiments.contract import Conclusion, Preset
 from attnrate.fitting.trial import Trial
-
-#: quick: minutes on two cores, every experiment represented; paper: the full grids, 5 seeds
-Preset = Literal["quick", "paper"]
 
 #: In the values of a task whose data could not be had: why. It is tried again by the next run.
 MISSING = "missing"
@@ -45,17 +41,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Conclusion:
-    """What an experiment has to say: `paragraphs` are plain text, one or two, for the page."""
-
-    paragraphs: tuple[str, ...]
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-    claims: tuple[Claim, ...]
-
-
-@dataclass(frozen=True)
-class Experiment:
+class OldExperiment:
     """One figure, table or question: its name on the command line, tasks, and conclusion."""
 
     name: str
@@ -107,3 +93,7 @@ def paired(above: Sequence[Result], below: Sequence[Result], *keys: str) -> list
         for a in errors([one])
         for b in found.get(tuple(one.label[key] for key in keys), [])
     ]
+
+
+Experiment = OldExperiment
+__all__ = ["Conclusion", "Preset"]

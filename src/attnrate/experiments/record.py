@@ -7,7 +7,7 @@ from typing import Any
 
 from attnrate.errors import InputError, StoreError
 from attnrate.experiments.claims import Claim, claim_from_plain
-from attnrate.experiments.experiment import Conclusion
+from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.plots import (
     figure_from_plain,
     figure_to_plain,

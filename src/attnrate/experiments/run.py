@@ -6,7 +6,7 @@ leaves the others alone.
 """
 
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -14,15 +14,27 @@ from typing import Any, cast, get_args
 from attnrate.data.registry import say
 from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
+from attnrate.experiments.contract import (
+    Conclusion,
+    Done,
+    Experiment,
+    Fit,
+    FitOutcome,
+    Preset,
+    Results,
+    Work,
+    from_plain,
+    outcome_type,
+)
 from attnrate.experiments.epochs_kept import clear_epochs
-from attnrate.experiments.experiment import MADE_BY, MISSING, Experiment, Preset, Result, Task
+from attnrate.experiments.experiment import MADE_BY, MISSING, OldExperiment, Result, Task
 from attnrate.experiments.folder import as_path, look_at, make_folder, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.turns import in_turns, say_plan
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.build import complete
 from attnrate.fitting.engines import make_engine
-from attnrate.fitting.job import Job
+from attnrate.fitting.job import Job, Sized
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
@@ -33,10 +45,11 @@ _STORE = "trials.sqlite"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """An experiment with its tasks, or with the reason why it has none."""
+class Planned:
+    """An experiment with its jobs, or with the reason why it has none."""
 
-    experiment: Experiment
+    experiment: Experiment | OldExperiment
+    jobs: tuple[Sized[Job], ...] = ()
     tasks: tuple[Task, ...] = ()
     failed: str | None = None
 
@@ -57,15 +70,15 @@ def run_experiments(
     """
     chosen, size = as_names(names), as_preset(preset)
     seats = make_engine(engine, workers).workers  # refused before a folder is made, not after
-    plans = [_plan(load(name), size) for name in chosen]
+    plans = [planned(name, size) for name in chosen]
     place = claim_folder(folder, size)
     store = place / _STORE
     _forget_missing(plans, store)
-    sized = in_turns((task for plan in plans for task in plan.tasks), size)
+    sized = in_turns((one for plan in plans for one in plan.jobs), size)
     if progress:
         say_plan(sized, _finished_keys(store), seats)
     if sized:
-        done = sweep(sized, engine, store, workers, progress, run_task, _clear)
+        done = sweep(sized, engine, store, workers, progress, run_job, _clear)
         clear_epochs(row.key for row in done.finished)
     conclude_experiments(plans, size, place)
     return place
@@ -82,13 +95,13 @@ def _finished_keys(store: Path) -> set[str]:
         return kept.finished_keys()
 
 
-def _forget_missing(plans: Sequence[Plan], path: Path) -> None:
+def _forget_missing(plans: Sequence[Planned], path: Path) -> None:
     """Results that say only that data could not be had: perhaps they can be had now."""
     if not path.exists():
         return
-    trials = [task.trial for plan in plans for task in plan.tasks]
+    jobs = [one.job for plan in plans for one in plan.jobs]
     with Store(path) as kept:
-        gone = [row.key for row in kept.finished(trials) if MISSING in row.result]
+        gone = [row.key for row in kept.finished(jobs) if MISSING in row.result]
         if gone:
             kept.forget(gone)
 
@@ -99,12 +112,10 @@ def conclude_folder(folder: object) -> Path:
     A record of work that is not in the folder's store, as in docs/reproduction, stays as it is.
     """
     place, preset = open_folder(folder)
-    plans = [_plan(load(name), preset) for name in NAMES]
+    plans = [planned(name, preset) for name in NAMES]
     done = _finished_keys(place / _STORE)
     before = {record.name: record for record in records_in(place)}
-    ours = {
-        plan.experiment.name for plan in plans if any(task.trial.key in done for task in plan.tasks)
-    }
+    ours = {plan.experiment.name for plan in plans if any(one.job.key in done for one in plan.jobs)}
     others = [name for name, record in before.items() if record.finished and name not in ours]
     if others:
         say(f"kept as recorded, their work is not in {place / _STORE}: {', '.join(others)}")
@@ -114,14 +125,14 @@ def conclude_folder(folder: object) -> Path:
     return place
 
 
-def conclude_experiments(plans: Sequence[Plan], preset: Preset, place: Path) -> None:
+def conclude_experiments(plans: Sequence[Planned], preset: Preset, place: Path) -> None:
     """Write the record of every plan from the finished trials in the folder's store."""
     make_folder(place / "records")
     with Store(place / _STORE) as kept:
         for plan in plans:
-            trials = [task.trial for task in plan.tasks]
-            finished = {row.key: row for row in kept.finished(trials)}
-            record = _record(plan, preset, finished, kept.failed(trials))
+            jobs = [one.job for one in plan.jobs]
+            finished = {row.key: row for row in kept.finished(jobs)}
+            record = _record(plan, preset, finished, kept.failed(jobs))
             save_record(record, _record_path(place, plan.experiment.name))
 
 
@@ -172,13 +183,26 @@ def _record_path(place: Path, name: str) -> Path:
     return place / "records" / f"{name}.json"
 
 
-def _plan(experiment: Experiment, preset: Preset) -> Plan:
-    """The experiment's tasks with all settings of fits spelled out."""
+def planned(name: str, preset: Preset) -> Planned:
+    """The jobs of the experiment of that name, with all settings of fits spelled out."""
+    experiment = load(name)
     try:
-        tasks = _completed(experiment.tasks(preset))
+        if isinstance(experiment, OldExperiment):
+            tasks = _completed(experiment.tasks(preset))
+            return Planned(experiment, tuple(Sized(t.trial, t.cost) for t in tasks), tasks)
+        return Planned(experiment, _spelled_out(experiment.plan(preset)))
     except Exception:  # one experiment that cannot be set up must not stop the others
-        return Plan(experiment, failed=traceback.format_exc(limit=-4))
-    return Plan(experiment, tasks)
+        return Planned(experiment, failed=traceback.format_exc(limit=-4))
+
+
+def _spelled_out(jobs: Sequence[Sized[Job]]) -> tuple[Sized[Job], ...]:
+    """All fits at once: targets and models that they share are then built once."""
+    fits = [one.job for one in jobs if isinstance(one.job, Fit)]
+    whole = iter(complete(fit.trial for fit in fits))
+    return tuple(
+        Sized(Fit(one.job.label, next(whole).job), one.size) if isinstance(one.job, Fit) else one
+        for one in jobs
+    )
 
 
 def _completed(tasks: Sequence[Task]) -> tuple[Task, ...]:
@@ -207,28 +231,50 @@ def _values(row: Finished) -> dict[str, Any]:
 
 
 def _record(
-    plan: Plan, preset: Preset, finished: dict[str, Finished], failures: Sequence[Failed]
+    plan: Planned, preset: Preset, finished: dict[str, Finished], failures: Sequence[Failed]
 ) -> Record:
-    done = [(task, finished[task.trial.key]) for task in plan.tasks if task.trial.key in finished]
+    done = [finished[one.job.key] for one in plan.jobs if one.job.key in finished]
     experiment = plan.experiment
     record = Record(
         name=experiment.name,
         title=experiment.title,
         place=experiment.place,
         preset=preset,
-        tasks=len(plan.tasks),
+        tasks=len(plan.jobs),
         finished=len(done),
-        seconds=sum((row.seconds for _, row in done), 0.0),
-        provenance=_made_by([row for _, row in done]),
+        seconds=sum((row.seconds for row in done), 0.0),
+        provenance=_made_by(done),
     )
     if plan.failed is not None:
         return replace(record, failed=plan.failed)
     problem = None
     if failures:
-        problem = f"{len(failures)} of {len(plan.tasks)} tasks failed; the first:\n"
+        problem = f"{len(failures)} of {len(plan.jobs)} tasks failed; the first:\n"
         problem += failures[0].error
     try:
-        results = [Result(task.label, _values(row)) for task, row in done]
-        return replace(record, conclusion=experiment.conclude(results), failed=problem)
+        return replace(record, conclusion=_concluded(plan, finished), failed=problem)
     except Exception:  # what it cannot conclude is said on the page, beside what the others can
         return replace(record, failed=(problem or "") + traceback.format_exc(limit=-4))
+
+
+def _concluded(plan: Planned, finished: dict[str, Finished]) -> Conclusion:
+    if isinstance(plan.experiment, OldExperiment):
+        there = [(t, finished[t.trial.key]) for t in plan.tasks if t.trial.key in finished]
+        return plan.experiment.conclude([Result(task.label, _values(row)) for task, row in there])
+    return plan.experiment.conclude(results_of([one.job for one in plan.jobs], finished))
+
+
+def results_of(jobs: Iterable[Job], finished: Mapping[str, Finished]) -> Results:
+    """The outcomes of those jobs that are finished, typed."""
+    done: list[Done[Any, Any]] = []
+    missing: list[str] = []
+    for job in jobs:
+        if job.key not in finished:
+            continue
+        values = finished[job.key].result
+        if MISSING in values:
+            missing.append(str(values[MISSING]))
+            continue
+        kind = outcome_type(type(job)) if isinstance(job, Work) else FitOutcome
+        done.append(Done(job, from_plain(kind, values)))
+    return Results(done, missing)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from attnrate.data.registry import say
-from attnrate.experiments.experiment import Preset, Task
+from attnrate.experiments.contract import Preset
 from attnrate.fitting.job import Job, Sized
 from attnrate.fitting.progress import said_range
 
@@ -13,16 +13,16 @@ _MILLISECONDS = 1000  # sizes are whole numbers of these
 _WORTH_SAYING = 60.0  # seconds
 
 
-def in_turns(tasks: Iterable[Task], preset: Preset) -> list[Sized[Job]]:
-    """All tasks, each trial once; the paper preset by seeds, so that early results cover all."""
-    costs = {task.trial: task.cost for task in tasks}
+def in_turns(jobs: Iterable[Sized[Job]], preset: Preset) -> list[Sized[Job]]:
+    """All jobs, each once; the paper preset by seeds, so that early results cover all."""
+    each = {one.job.key: one for one in jobs}
     return [
         Sized(
-            trial,
-            max(1, round(_MILLISECONDS * cost)),
-            turn=trial.seed if preset == "paper" else 0,
+            one.job,
+            max(1, round(_MILLISECONDS * one.size)),
+            turn=one.job.seed if preset == "paper" else 0,
         )
-        for trial, cost in costs.items()
+        for one in each.values()
     ]
 
 

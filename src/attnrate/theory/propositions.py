@@ -123,8 +123,9 @@ def check_6_1(
         f"the best time-invariant causal map loses at least {least:.2g} of H~'s variance (of H's: "
         f"causal floor {before:.2g}). In {causal} of {trials} cases H~ does not depend on the "
         f"future: those with ρ(s) = 0 for all s < max(j - p(j)), as predicted but for {wrong} "
-        "cases. Corrected: H~ leaves the space for every ρ ≠ 0, being non-causal or, in those "
-        "cases, causal but not time-invariant.",
+        "cases.",
+        "H~ leaves the space for every ρ ≠ 0, being non-causal or, in those cases, causal but not "
+        "time-invariant.",
     )
 
 
@@ -179,12 +180,13 @@ def check_6_2(
         else "does not hold",
         max(gap, drift),
         f"with the pieces permuted, largest |H~(x∘p) - H(x)| = {gap:.2g} and largest change of a "
-        f"singular value = {drift:.2g} of σ_1. Corrected: this needs a ρ whose query counts by its "
-        "position only (for ρ = sin(uv) and F = f = id no ρ~ exists, for the equations leave a "
-        f"residual of {residual:.2g}; for ρ = sin(3v), as a control, {control:.1g}) and intervals "
-        "of one length. And C2 is not kept: pieces 0, 0.5, 1 on [0,1], [2,3], [4,5] have the "
-        f"Lipschitz constant {before:.3g}, as 0, 1, 0.5 they have {after:.3g}, and no extension "
-        "over the gaps has less; only what lies within the pieces is unchanged.",
+        f"singular value = {drift:.2g} of σ_1.",
+        "this needs a ρ whose query counts by its position only (for ρ = sin(uv) and F = f = id no "
+        f"ρ~ exists, for the equations leave a residual of {residual:.2g}; for ρ = sin(3v), as a "
+        f"control, {control:.1g}) and intervals of one length. And C2 is not kept: pieces 0, 0.5, "
+        f"1 on [0,1], [2,3], [4,5] have the Lipschitz constant {before:.3g}, as 0, 1, 0.5 they "
+        f"have {after:.3g}, and no extension over the gaps has less; only what lies within the "
+        "pieces is unchanged.",
     )
 
 
@@ -240,12 +242,12 @@ def check_6_3(
         f"as in Eq. 96 and causal, {total} values of C_RNN, seed {seed}",
         "holds when corrected" if worst <= 1 + 1e-6 and skipped < total else "does not hold",
         worst,
-        f"C_RNN > γ in {printed} of {total}: e^(-s/γ) itself has 1 + γ. Corrected, where C1 >= γ "
-        f"(not so in {skipped}): C_RNN <= 1 + γ for ρ and for ρ~ of Eq. 96, and <= C1 Σ|θ(s)| "
-        f"e^(s/C1) for the causal filter; the largest ratio to these bounds is {worst:.6g}. A "
-        f"causal filter can raise C_RNN above 1 + γ, here {growth:.3g} times. Without C1 >= γ even "
-        f"H fails: e^(-s/4) cut off at lag 20 has C_RNN = {cut:.3g}. The printed filter reads the "
-        f"future: causal floor {future:.2g} for ρ = e^-s.",
+        f"C_RNN > γ in {printed} of {total}: e^(-s/γ) itself has 1 + γ.",
+        f"where C1 >= γ (not so in {skipped}): C_RNN <= 1 + γ for ρ and for ρ~ of Eq. 96, and <= "
+        f"C1 Σ|θ(s)| e^(s/C1) for the causal filter; the largest ratio to these bounds is "
+        f"{worst:.6g}. A causal filter can raise C_RNN above 1 + γ, here {growth:.3g} times. "
+        f"Without C1 >= γ even H fails: e^(-s/4) cut off at lag 20 has C_RNN = {cut:.3g}. The "
+        f"printed filter reads the future: causal floor {future:.2g} for ρ = e^-s.",
     )
 
 

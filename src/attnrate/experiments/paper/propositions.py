@@ -1,27 +1,27 @@
 """Equivariance, Propositions 6.1 to 6.3 and B.1, and Theorem A.3, each as a check with a verdict.
 
 The checks of the propositions are those of theory/; Theorem A.3 is checked here, on the mended
-proof of theory/represent.py. A check that needs a correction says so in its text.
+proof of theory/represent.py.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from attnrate.experiments.claims import Claim
-from attnrate.experiments.experiment import (
+from attnrate.experiments.contract import (
     Conclusion,
     Experiment,
+    Outcome,
+    Plan,
     Preset,
-    Result,
-    Task,
-    other_work,
+    Results,
+    Work,
 )
 from attnrate.experiments.plots import Table
-from attnrate.fitting.trial import Trial
+from attnrate.fitting.job import Sized
 from attnrate.targets import AttentionTarget
 from attnrate.theory.check import Check
 from attnrate.theory.propositions import all_checks
@@ -45,15 +45,28 @@ _TWO = ((0.0, 1.0), (2.0, 3.0))
 _THREE = ((4.0, 5.0), (1.0, 2.0), (7.0, 7.5))
 
 
-def tasks(preset: Preset) -> list[Task]:
-    """One task: all checks take a few seconds."""
-    return [other_work("propositions.checks", {}, {"part": "checks"}, cost=3.0)]
+@dataclass(frozen=True)
+class ChecksOutcome(Outcome):
+    """What every check says."""
+
+    checks: tuple[Check, ...]
 
 
-def run_checks(trial: Trial) -> dict[str, Any]:
-    """Every check, as plain values."""
-    checks = (*all_checks(trial.seed), check_A_3(seed=trial.seed))
-    return {"checks": [asdict(check) for check in checks]}
+@dataclass(frozen=True, kw_only=True)
+class Checks(Work):
+    """All checks, which take a few seconds together."""
+
+    work: ClassVar[str] = "propositions.checks"
+
+    def run(self) -> ChecksOutcome:
+        """Run them one after the other."""
+        return ChecksOutcome((*all_checks(self.seed), check_A_3(seed=self.seed)))
+
+
+def plan(preset: Preset) -> Plan:
+    """One job, the same in both presets."""
+    del preset
+    return [Sized(Checks(), 3.0)]
 
 
 def check_A_3(samples: int = _SAMPLES, seed: int = 0) -> Check:
@@ -117,11 +130,12 @@ def _printed_collision() -> tuple[float, float]:
     return float((weights @ (one - two)).abs()), float((one.sum() - two.sum()).abs())
 
 
-def conclude(results: Sequence[Result]) -> Conclusion:
+def conclude(results: Results) -> Conclusion:
     """A claim for every check; verdicts one to one."""
-    if not results:
-        return Conclusion(("The checks are not finished.",), (), (), ())
-    checks = [Check(**plain) for plain in results[0].values["checks"]]
+    done = results.of(Checks, ChecksOutcome)
+    if not done:
+        return Conclusion(("The checks are not finished.",))
+    checks = done[0].outcome.checks
     count = {word: sum(check.verdict == word for check in checks) for word in _WORDS}
     said = ", ".join(f"{number} {word}" for word, number in count.items() if number)
     paragraph = (
@@ -142,17 +156,15 @@ _WORDS = ("holds", "holds when corrected", "does not hold")
 
 
 def _claim(check: Check) -> Claim:
-    """The check as a claim; what follows "Corrected" in its text is the correction."""
-    found, *corrected = re.split(r"Corrected[:,] ", check.detail, maxsplit=1)
     return Claim(
         _name(check.name),
         PLACES.get(check.name, check.name),
         check.statement,
         "propositions",
         check.verdict,
-        found.strip(),
+        check.detail,
         check.value,
-        correction="".join(corrected),
+        correction=check.correction if check.verdict == "holds when corrected" else "",
     )
 
 
@@ -162,11 +174,11 @@ def _name(check: str) -> str:
     return "propositions-" + "-".join(re.findall(r"[a-z0-9]+", bare))
 
 
-WORK = {"checks": run_checks}
 EXPERIMENT = Experiment(
     "propositions",
     "Propositions and the representation theorem as checks",
     "App. A.1, A.2, B.1; sec. 6",
-    tasks,
+    160,
+    plan,
     conclude,
 )

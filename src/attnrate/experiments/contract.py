@@ -1,0 +1,240 @@
+"""What an experiment is: typed jobs to run, and what their outcomes say.
+
+An experiment is a file of `paper/` with an object EXPERIMENT; it is found by being there. `plan`
+lists its jobs: fits, or work of its own. All jobs of all experiments go into one sweep, which
+stores, resumes and runs them by any engine. `conclude` then turns outcomes into figures, tables,
+paragraphs and claims, without training anything, so that it can be repeated at no cost.
+
+A job of another kind than a fit is a frozen dataclass: its fields are its settings, and `run`
+returns another frozen dataclass, its outcome. Both go to JSON and back by themselves.
+
+    @dataclass(frozen=True)
+    class BoundsOutcome(Outcome):
+        value: float
+
+    @dataclass(frozen=True, kw_only=True)
+    class Bounds(Work):
+        work: ClassVar[str] = "fig1.bounds"
+        alpha: float
+
+        def run(self) -> BoundsOutcome: ...
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    TypeVar,
+    get_type_hints,
+)
+
+from pydantic import TypeAdapter
+
+from attnrate.experiments.claims import Claim
+from attnrate.experiments.plots import Figure, Table
+from attnrate.fitting.job import Job as AnyJob
+from attnrate.fitting.job import Plain, Sized, key_of, plain
+from attnrate.fitting.trial import Trial
+
+#: quick: minutes on two cores, every experiment represented; paper: the full grids, 5 seeds
+Preset = Literal["quick", "paper"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job comes to: subclasses are frozen dataclasses of numbers, words, tuples and such."""
+
+
+O = TypeVar("O", bound=Outcome)  # noqa: E741 - an outcome
+W = TypeVar("W", bound="Work")
+L = TypeVar("L")
+J = TypeVar("J")
+T = TypeVar("T")
+
+
+class Missing(Exception):  # noqa: N818 - it is a result, kept until the next run tries again
+    """A job's data cannot be had; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(ABC):
+    """A job that is no fit. Its fields, the seed apart, are its settings.
+
+    `work` is "EXPERIMENT.NAME", with the file in which a worker finds the class. It goes into the
+    key, as it did in stores of earlier versions.
+    """
+
+    work: ClassVar[str]
+    kinds: ClassVar[dict[str, type["Work"]]] = {}
+
+    seed: int = 0
+
+    def __init_subclass__(cls) -> None:
+        if "work" in vars(cls):
+            Work.kinds[cls.work] = cls
+
+    @abstractmethod
+    def run(self) -> Outcome:
+        """Do it, in a worker with one thread; `Missing` where data cannot be had."""
+
+    @property
+    def settings(self) -> Plain:
+        """Its settings as a store keeps them, in the tables of a fit."""
+        told = {"work": self.work, **to_plain(self)}
+        seed = told.pop("seed")
+        return {"target": plain(self.work, told), "model": {}, "recipe": {}, "seed": seed}
+
+    @property
+    def key(self) -> str:
+        """What it is known by in a store."""
+        return key_of(self.settings)
+
+
+@dataclass(frozen=True)
+class FitOutcome(Outcome):
+    """What a fit came to; the error is None if it diverged."""
+
+    error: float | None
+    steps: int = 0
+    stopped: str = ""
+    parameters: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Generic[L]):
+    """A job that fits a model to a target; `label` is a dataclass by which it is found again."""
+
+    label: L
+    trial: Trial
+
+    @property
+    def seed(self) -> int:
+        """That of the trial."""
+        return self.trial.seed
+
+    @property
+    def settings(self) -> Plain:
+        """Those of the trial."""
+        return self.trial.settings
+
+    @property
+    def key(self) -> str:
+        """That of the trial."""
+        return self.trial.key
+
+
+@dataclass(frozen=True, eq=False)
+class Done(Generic[J, O]):
+    """A job and what came of it."""
+
+    job: J
+    outcome: O
+
+    @property
+    def label(self) -> Any:
+        """What it is found by: the label of a fit, otherwise the job itself."""
+        return self.job.label if isinstance(self.job, Fit) else self.job
+
+
+class Results:
+    """What is finished of an experiment, by kind; `missing` are reasons why data could not be had.
+
+    `of(Bounds, BoundsOutcome)` and `fits(Curve)` are lists of `Done`, in the order of the plan.
+    """
+
+    def __init__(self, done: Sequence[Done[Any, Any]] = (), missing: Sequence[str] = ()) -> None:
+        self.done, self.missing = tuple(done), tuple(missing)
+
+    def of(self, work: type[W], outcome: type[O]) -> list[Done[W, O]]:
+        """The finished work of a kind, with its outcomes."""
+        found = [one for one in self.done if isinstance(one.job, work)]
+        assert all(isinstance(one.outcome, outcome) for one in found)
+        return found
+
+    def fits(self, label: type[L]) -> list[Done[Fit[L], FitOutcome]]:
+        """The finished fits whose labels are of that type."""
+        return [
+            one
+            for one in self.done
+            if isinstance(one.job, Fit) and isinstance(one.job.label, label)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.done)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What an experiment has to say: `paragraphs` are plain text, one or two, for the page."""
+
+    paragraphs: tuple[str, ...]
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+#: Jobs of an experiment, each with the seconds that it is expected to take on one core
+Plan = Sequence[Sized[AnyJob]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure, table or question: its name on the command line, its jobs, its conclusion.
+
+    `place` is where the paper has it, `order` where it stands on the page.
+    """
+
+    name: str
+    title: str
+    place: str
+    order: int
+    plan: Callable[[Preset], Plan]
+    conclude: Callable[[Results], Conclusion]
+
+
+def select(found: Sequence[Done[J, O]], **wanted: object) -> list[Done[J, O]]:
+    """Those whose labels have these values."""
+    return [
+        one
+        for one in found
+        if all(getattr(one.label, name) == value for name, value in wanted.items())
+    ]
+
+
+def to_plain(value: Outcome | Work) -> Plain:
+    """A dataclass as plain JSON values, tuples as lists."""
+    made: Plain = _plain(value)
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+@cache
+def _checker(kind: type[Any]) -> Callable[[object], Any]:
+    return TypeAdapter(kind).validate_python
+
+
+def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
+    """The dataclass with these values, checked; names that it does not have are passed over."""
+    made: T = _checker(kind)(dict(values))
+    return made
+
+
+def outcome_type(work: type[Work]) -> type[Outcome]:
+    """What `run` of that kind of work returns, by its annotation."""
+    found: type[Outcome] = get_type_hints(work.run)["return"]
+    return found
