@@ -170,12 +170,12 @@ def prepare(place: Path, source: Path) -> None:
     from unittest.mock import patch
 
     from attnrate.experiments import training
-    from attnrate.experiments.folder import write_mark
     from attnrate.experiments.record import Record, save_record
     from attnrate.experiments.run import _plan, load
     from attnrate.experiments.training import train
     from attnrate.fitting.store import Store
     from attnrate.fitting.sweep import _sized
+    from attnrate.folders import write_mark
 
     with Store(source / "spec.sqlite") as kept:
         for one in _sized(source / "spec.toml", "attnrate.fitting.trial.run_trial")[:5]:

@@ -1,10 +1,11 @@
-"""Files that are written whole or not at all, and places where one process works at a time."""
+"""Files that are written whole or not at all, their names, and places where one process works."""
 
 import errno
 import os
+import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -93,3 +94,22 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def safe_name(name: str) -> str:
+    """The name without anything that has a meaning in a path, a URL or HTML."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".") or "-"
+
+
+def safe_names(names: Iterable[str]) -> list[str]:
+    """Safe names that all differ, even without regard to case; one that was there gets a number."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        safe, count = safe_name(name), 1
+        while safe.lower() in taken:
+            count += 1
+            safe = f"{safe_name(name)}-{count}"
+        taken.add(safe.lower())
+        found.append(safe)
+    return found

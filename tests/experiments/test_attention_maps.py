@@ -10,8 +10,8 @@ from attnrate.experiments import map_panels as panels
 from attnrate.experiments.experiment import Result
 from attnrate.fitting.build import complete_model
 from attnrate.models.transformer import Transformer
+from attnrate.statistics import Interval
 from attnrate.targets import centre_of_gravity, nearest_point, selection
-from attnrate.theory.statistics import Interval
 
 
 class Told(Transformer):

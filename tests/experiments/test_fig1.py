@@ -10,7 +10,7 @@ from attnrate.experiments.experiment import Result
 from attnrate.experiments.fig1_work import logit_errors
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.spectral import LONG, Spectral
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
 from attnrate.targets import spectral_target
@@ -333,7 +333,7 @@ def test_compiled_logits_have_the_errors_that_the_spectrum_gives():
 
 def test_theory_stays_below_its_bound_and_ends_at_the_rank():
     settings = {"work": "fig1.theory", "alpha": 1.0, "rank": 2, "m_h": [1, 2], "sequences": 64}
-    found = run_task(Trial(settings, {}, {}, 0))
+    found = run_job(Trial(settings, {}, {}, 0).settings)
     assert found["m_h"] == [1, 2]
     assert 0 < found["mse"][0] < found["rigorous"][0]
     assert 0 < found["l1"][0] < found["rigorous_l1"][0] < found["printed"][0]
@@ -342,7 +342,7 @@ def test_theory_stays_below_its_bound_and_ends_at_the_rank():
 
 def test_the_gauge_undoes_a_shift_that_softmax_cannot_see():
     settings = {"work": "fig1.gauge", "alpha": 1.0, "rank": 6, "m_h": 3, "sequences": 256}
-    found = run_task(Trial(settings, {}, {}, 0))
+    found = run_job(Trial(settings, {}, {}, 0).settings)
     assert found["plain_with"] == pytest.approx(found["plain_without"], rel=1e-9)
     assert found["shifted_with"] == pytest.approx(found["plain_without"], rel=1e-6)
     assert found["shifted_without"] > 1.5 * found["plain_without"]
@@ -351,7 +351,7 @@ def test_the_gauge_undoes_a_shift_that_softmax_cannot_see():
 def test_a_fit_of_the_coupling_tells_its_logits():
     task = next(task for task in fig1.tasks("quick") if task.label["curve"] == "coupling")
     short = {**task.trial.target, "recipe": {"name": "strong", "steps": 2, "batch": 8}}
-    found = run_task(Trial(short, {}, {}, 0))
+    found = run_job(Trial(short, {}, {}, 0).settings)
     assert found["steps"] == 2
     assert found["error"] > 0
     assert found["trained_pairs"] > found["pod_pairs"] > 0

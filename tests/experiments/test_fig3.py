@@ -17,7 +17,7 @@ from attnrate.experiments.fig3_read import (
 )
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.models.vit import vit_settings
-from attnrate.theory.statistics import mean
+from attnrate.statistics import mean
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 SEEDS = (0, 1, 2)

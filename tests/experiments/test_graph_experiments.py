@@ -8,7 +8,7 @@ import pytest
 from attnrate.experiments import attention_maps, load
 from attnrate.experiments.experiment import Result
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.build import build_model, build_recipe, build_target
 from attnrate.fitting.trial import Trial
 
@@ -27,7 +27,7 @@ def worked() -> dict[str, list[Result]]:
         patch.setattr(attention_maps, "SEQUENCES", 256)
         return {
             name: [
-                Result(task.label, run_task(tiny(task.trial)))
+                Result(task.label, run_job(tiny(task.trial).settings))
                 for task in load(name).tasks("paper")
                 if task.trial.seed == 0
             ]

@@ -9,7 +9,7 @@ from attnrate.experiments import mff
 from attnrate.experiments.experiment import Result
 from attnrate.experiments.mff_conclude import needed, unit_slope
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
 
@@ -116,7 +116,7 @@ def test_missing_results_leave_claims_open():
 def test_compiled_networks_converge_with_their_rate():
     units = [32, 64, 128]
     settings = {"work": "mff.compiled", "alpha": 1.0, "rank": 2, "m_h": 2, "sequences": 64}
-    found = run_task(Trial({**settings, "m_ff": units}, {}, {}, 0))
+    found = run_job(Trial({**settings, "m_ff": units}, {}, {}, 0).settings)
     assert found["exact"] < 1e-20
     assert found["total"] == pytest.approx(found["networks"])
     assert all(b > e for b, e in zip(found["rigorous"], found["networks"], strict=True))
@@ -128,7 +128,7 @@ def test_compiled_networks_converge_with_their_rate():
 
 def test_splits_spend_what_they_are_given():
     settings = {"work": "mff.split", "alpha": 1.0, "rank": 16, "parameters": [100, 1000]}
-    found = run_task(Trial(settings, {}, {}, 0))
+    found = run_job(Trial(settings, {}, {}, 0).settings)
     assert found["m_h"][0] < found["m_h"][1]
     assert found["m_ff"][0] < found["m_ff"][1]
     assert found["root_bound"][0] > found["root_bound"][1]

@@ -16,13 +16,13 @@ from attnrate.experiments.mixing_rank import (
     tasks,
 )
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.targets.alter import convolve
 
 
 @pytest.fixture(scope="module")
 def results() -> list[Result]:
-    return [Result(task.label, run_task(task.trial)) for task in tasks("quick")]
+    return [Result(task.label, run_job(task.trial.settings)) for task in tasks("quick")]
 
 
 def verdicts(found: list[Result]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from attnrate.experiments.experiment import Result
 from attnrate.experiments.open_variants import BASELINE, VARIANTS
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.spectral import LONG, RECIPES, Spectral
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.build import build_model, complete
 from attnrate.fitting.trial import Trial
 from attnrate.targets import spectral_target
@@ -152,5 +152,5 @@ def test_six_cells_that_agree_decide_where_their_interval_cannot_and_two_do_not(
 def test_the_costliest_variant_is_fitted():
     settings = questions.model_settings(VARIANTS["2 layers, residual, layer norm"], 4)
     recipe = {**RECIPES["quick"], "steps": 2}
-    found = run_task(Trial(Spectral(1.0, 6).settings, settings, recipe, 0))
+    found = run_job(Trial(Spectral(1.0, 6).settings, settings, recipe, 0).settings)
     assert found["error"] > 0

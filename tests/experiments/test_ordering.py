@@ -8,7 +8,7 @@ from attnrate.experiments.experiment import Result
 from attnrate.experiments.ordering import EXPERIMENT, NAMES, parameters, tasks
 from attnrate.experiments.ordering_claims import crossing
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.trial import Trial
 
 SHARES = {"as it is": (0.0, 0.5, 1.0), "permuted": (0.0, 1.0), "causal": (0.0, 1.0)}
@@ -121,12 +121,12 @@ def test_the_record_survives_json(seeds):
 def test_floor_and_fit_run():
     listed = tasks("quick")
     bound = next(t for t in listed if t.label == {"part": "floor", **_at("permuted", 1.0)})
-    found = run_task(bound.trial)
+    found = run_job(bound.trial.settings)
     assert found["floor"] == pytest.approx(0.31, abs=0.02)
     for variant, name in (("causal", "Transformer"), ("as it is", "RNN")):
         asked = {"work": "ordering.trained", **_at(variant, 0.0), "model": name}
         tiny = {"recipe": {"steps": 2, "first_batch": 4, "batch": 4}}
-        assert run_task(Trial(asked | tiny, {}, {}, 0))["error"] > 0
+        assert run_job(Trial(asked | tiny, {}, {}, 0).settings)["error"] > 0
 
 
 def _at(variant: str, share: float) -> dict[str, object]:

@@ -23,7 +23,7 @@ from attnrate.experiments.real_work import (
     rounded,
     train_on,
 )
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.feed import Images, Parts
 from attnrate.fitting.trial import Trial
 from attnrate.models.seq2seq import Seq2Seq
@@ -176,7 +176,7 @@ def task(data, monkeypatch):
 
 
 def test_the_checkpoints_stay_until_the_result_is_stored(task):
-    assert run_task(task)["tests"] == 16
+    assert run_job(task.settings)["tests"] == 16
     assert training_folder(task.key).is_dir()
     clear_epochs([task.key])
     assert list((images_room.cache_folder() / "training").iterdir()) == []
@@ -186,7 +186,7 @@ def test_epochs_that_nobody_goes_on_with_are_deleted_after_a_month(task):
     import os
     import time
 
-    run_task(task)
+    run_job(task.settings)
     clear_epochs([])
     assert training_folder(task.key).is_dir()
     long_ago = time.time() - 40 * 86_400
@@ -196,10 +196,10 @@ def test_epochs_that_nobody_goes_on_with_are_deleted_after_a_month(task):
 
 
 def test_epochs_of_another_configuration_are_trained_again(task, data, tmp_path, capfd):
-    before = run_task(task)
+    before = run_job(task.settings)
     clear_epochs([task.key])
     train_on(data, asked(epochs=1, batch=4), 0, training_folder(task.key))
-    assert without_times(run_task(task)) == without_times(before)
+    assert without_times(run_job(task.settings)) == without_times(before)
     assert "data.batch" in capfd.readouterr().err
 
 
@@ -222,7 +222,7 @@ def test_data_that_cannot_be_had_are_a_result(monkeypatch):
 
     monkeypatch.setattr(images_room, "cifar10", refused)
     settings = {"work": "fig3.image", "image": asked(), "train": 32, "test": 16}
-    found = run_task(Trial(settings, {}, {}, 0))
+    found = run_job(Trial(settings, {}, {}, 0).settings)
     assert "npm is not here" in found["missing"]
     assert missing([]) is None
 
@@ -311,7 +311,7 @@ def test_bleu_is_that_of_sacrebleu():
 def test_without_sacrebleu_the_task_says_what_to_install(monkeypatch):
     monkeypatch.setattr(registry, "find_spec", lambda name: None)
     trial = Trial({"work": "table1_translation.text", "text": translation_settings()}, {}, {}, 0)
-    assert "attnrate[data]" in run_task(trial)["missing"]
+    assert "attnrate[data]" in run_job(trial.settings)["missing"]
 
 
 def test_a_path_is_taken_for_the_checkpoints(data, tmp_path):

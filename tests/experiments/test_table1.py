@@ -9,7 +9,7 @@ from attnrate.experiments.experiment import Result
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.table1 import drop, kept, lost, scores
 from attnrate.experiments.table1_cifar import HALF
-from attnrate.theory.statistics import Interval
+from attnrate.statistics import Interval
 
 NAMES = ("table1-cifar", "table1-translation")
 MODELS = {"table1-cifar": ("ViT", "GRU"), "table1-translation": ("Transformer", "GRU")}

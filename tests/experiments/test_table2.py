@@ -6,7 +6,7 @@ from attnrate.experiments import load
 from attnrate.experiments.experiment import Result
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.table2 import CELLS, EXPERIMENT, random_filter, targets, tasks
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
 
@@ -130,4 +130,4 @@ def test_the_record_survives_json(seeds):
 def test_a_cell_can_be_fitted():
     task = next(t for t in tasks("quick") if t.label["model"] == "RNN")
     short = Trial(task.trial.target, task.trial.model, {**task.trial.recipe, "steps": 3}, 0)
-    assert run_task(short)["error"] > 0
+    assert run_job(short.settings)["error"] > 0

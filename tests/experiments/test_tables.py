@@ -17,7 +17,7 @@ from attnrate.experiments.tables import (
     standing,
     worse,
 )
-from attnrate.theory.statistics import Interval, geometric_mean
+from attnrate.statistics import Interval, geometric_mean
 
 
 def fits(model: str, target: str, recipe: str, *errors: float | None) -> list[Result]:

@@ -11,7 +11,7 @@ import pytest
 from attnrate.data.cifar10 import cifar10
 from attnrate.data.registry import cache_folder
 from attnrate.experiments import load
-from attnrate.experiments.work import run_task
+from attnrate.experiments.work import run_job
 
 pytestmark = pytest.mark.realdata
 
@@ -28,7 +28,7 @@ def test_a_quick_model_of_figure_3_learns_from_real_images(tmp_path, monkeypatch
     cache_folder().mkdir()
     (cache_folder() / data.name).symlink_to(data)
     largest = max(load("fig3").tasks("quick"), key=lambda task: task.label["m_h"])
-    found = run_task(largest.trial)
+    found = run_job(largest.trial.settings)
     # of ten classes, by chance nine in ten are wrong
     assert found["test_error"] < 0.8
     assert found["epochs"][-1]["loss"] < found["epochs"][0]["loss"]

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from attnrate.experiments.record import Record
-from attnrate.report.style import COLOURS
+from attnrate.figures.style import COLOURS
 from attnrate.report.write import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)

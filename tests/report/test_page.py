@@ -15,8 +15,8 @@ from rich.console import Console
 
 from attnrate.errors import InputError
 from attnrate.experiments.experiment import Conclusion
-from attnrate.experiments.plots import Curves, Figure
 from attnrate.experiments.record import Record
+from attnrate.figures.figure import Curves, Figure
 from attnrate.report.page import render_page
 from attnrate.report.skeleton import safe_json
 from attnrate.report.terminal import print_verdicts

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Violins
-from attnrate.report.draw import draw
-from attnrate.report.interactive import interactive
-from attnrate.report.interactive_others import matrix, matrix_axes
-from attnrate.report.layout import Place
+from attnrate.figures.draw import draw
+from attnrate.figures.figure import Curves, Figure, Matrix, Violins
+from attnrate.figures.interactive import interactive
+from attnrate.figures.interactive_others import matrix, matrix_axes
+from attnrate.figures.layout import Place
 from attnrate.report.profile_figures import law_words, profile_figures
 from attnrate.spectra.result import Profile
 from attnrate.theory.decay import fit_decay

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from attnrate.errors import InputError
-from attnrate.experiments.plots import Figure
+from attnrate.figures.figure import Figure
 from attnrate.report import profile_page
 from attnrate.report.profile_page import check_folder, render_profile, write_profile
 from attnrate.spectra.advise import LayerAdvice

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnrate.experiments.claims import Claim, Verdict
-from attnrate.report.files import safe_names
-from attnrate.report.words import VERDICTS, clean, duration, evidence, number, with_interval
+from attnrate.figures.words import clean, duration, number, with_interval
+from attnrate.files import safe_names
+from attnrate.report.words import VERDICTS, evidence
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from attnrate.data.registry import FetchError, one_at_a_time, say
+from attnrate.data.registry import FetchError, one_at_a_time
+from attnrate.terminal import say
 
 T = TypeVar("T")
 

@@ -20,9 +20,9 @@ from attnrate.data.registry import (
     fetch,
     place_of,
     require_installed,
-    say,
 )
 from attnrate.data.unpack import unpack
+from attnrate.terminal import say
 
 Arrays = dict[str, np.ndarray]  # {train, test}_images, (images, 32, 32, 3), and _labels, (images,)
 

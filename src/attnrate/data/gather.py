@@ -18,8 +18,8 @@ from attnrate.data.registry import (
     UnreachableError,
     apt_index,
     require_installed,
-    say,
 )
+from attnrate.terminal import say
 
 _PATIENCE = 3
 _LACKING = "this release has no such package, and no file of it is among the downloads"

@@ -24,6 +24,7 @@ from typing import Literal
 
 from attnrate.errors import AttnrateError
 from attnrate.files import LockError, alone
+from attnrate.terminal import say
 
 _CHUNK = 1 << 20
 _STALE = 86_400.0  # seconds
@@ -395,8 +396,3 @@ def _no_client(package: Package) -> FetchError:
         f"{package.name} {package.version}",
         f"{_INSTALL[package.client]}. {by_hand(package)}",
     )
-
-
-def say(message: str) -> None:
-    """A message on the way, on stderr."""
-    sys.stderr.write(f"attnrate: {message}\n")

@@ -24,7 +24,6 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import (
     Any,
     ClassVar,
@@ -37,7 +36,7 @@ from typing import (
 from pydantic import TypeAdapter
 
 from attnrate.experiments.claims import Claim
-from attnrate.experiments.plots import Figure, Table
+from attnrate.figures.figure import Figure, Table
 from attnrate.fitting.job import Job as AnyJob
 from attnrate.fitting.job import Plain, Sized, key_of, plain
 from attnrate.fitting.trial import Trial
@@ -223,14 +222,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@cache
-def _checker(kind: type[Any]) -> Callable[[object], Any]:
-    return TypeAdapter(kind).validate_python
+_CHECKERS: dict[type[Any], TypeAdapter[Any]] = {}
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
     """The dataclass with these values, checked; names that it does not have are passed over."""
-    made: T = _checker(kind)(dict(values))
+    if kind not in _CHECKERS:
+        _CHECKERS[kind] = TypeAdapter(kind)
+    made: T = _CHECKERS[kind].validate_python(dict(values))
     return made
 
 

@@ -23,7 +23,7 @@ from attnrate.experiments.fig1_read import (
     theory_rows,
 )
 from attnrate.experiments.spectral import LONG, Spectral, claim_of, known, rank_word, shown
-from attnrate.theory.statistics import Interval, geometric_mean
+from attnrate.statistics import Interval, geometric_mean
 
 #: A compiled error at most this is zero in float64
 ZERO = 1e-20

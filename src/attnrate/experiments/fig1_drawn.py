@@ -14,7 +14,6 @@ from attnrate.experiments.fig1_read import (
     ratios,
     theory_rows,
 )
-from attnrate.experiments.plots import Cell, Curves, Figure, Series, Style, Table
 from attnrate.experiments.spectral import (
     LONG,
     Spectral,
@@ -25,7 +24,8 @@ from attnrate.experiments.spectral import (
     seeds_word,
     shown,
 )
-from attnrate.theory.statistics import Interval, geometric_mean
+from attnrate.figures.figure import Cell, Curves, Figure, Series, Style, Table
+from attnrate.statistics import Interval, geometric_mean
 
 SIZES = tuple(range(1, 17))
 _CURVES = {

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from attnrate.experiments.experiment import Result, errors, paired, select
 from attnrate.experiments.power_law import PowerLaw, fit_power_law
 from attnrate.experiments.spectral import Spectral, slope_of
-from attnrate.theory.statistics import Interval, geometric_mean
+from attnrate.statistics import Interval, geometric_mean
 
 Results = Sequence[Result]
 Targets = Sequence[Spectral]

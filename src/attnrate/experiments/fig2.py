@@ -28,10 +28,10 @@ from attnrate.experiments.experiment import (
     select,
 )
 from attnrate.experiments.fig3_read import ROUNDING
-from attnrate.experiments.plots import Figure, Matrix, Panel, Table, Violins, violin_values
 from attnrate.experiments.real_claims import decided, missing, untestable
 from attnrate.experiments.real_work import recipe_of
-from attnrate.theory.statistics import Interval, mean
+from attnrate.figures.figure import Figure, Matrix, Panel, Table, Violins, violin_values
+from attnrate.statistics import Interval, mean
 
 #: In the label of a model that is there to compare optimisers: which one trained it
 BESIDE, MUON, ADAMW = "beside", "Muon", "AdamW"

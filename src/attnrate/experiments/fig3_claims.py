@@ -33,7 +33,7 @@ from attnrate.experiments.fig3_read import (
 )
 from attnrate.experiments.power_law import PowerLaw, fit_power_law
 from attnrate.experiments.real_claims import decided, missing, untestable
-from attnrate.theory.statistics import Interval, mean, slope
+from attnrate.statistics import Interval, mean, slope
 
 #: An interval of the exponent so many times as wide as its lower end decides nothing in favour
 _WIDEST = 8.0

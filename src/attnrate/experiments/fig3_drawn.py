@@ -19,9 +19,9 @@ from attnrate.experiments.fig3_read import (
     seeds_apart,
     untrained,
 )
-from attnrate.experiments.plots import Curves, Figure, Series, Table
 from attnrate.experiments.power_law import PowerLaw
-from attnrate.theory.statistics import mean
+from attnrate.figures.figure import Curves, Figure, Series, Table
+from attnrate.statistics import mean
 
 
 def spectra_figure(done: Sequence[Result]) -> Figure:

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnrate.experiments.experiment import Result, select
 from attnrate.spectra.measures import tails
-from attnrate.theory.statistics import Interval, mean, slope
+from attnrate.statistics import Interval, mean, slope
 
 #: Fig. 3(b) of the paper: m_h^-0.27 + 1.05
 PAPER_EXPONENT, PAPER_CONSTANT = 0.27, 1.05

@@ -44,9 +44,9 @@ from attnrate.experiments.map_panels import (
     seeds_text,
     values_of,
 )
-from attnrate.experiments.plots import Figure, Graph, Panel, Table
+from attnrate.figures.figure import Figure, Graph, Panel, Table
 from attnrate.fitting.trial import Trial
-from attnrate.theory.statistics import Interval
+from attnrate.statistics import Interval
 
 POINTS, DIM = 6, 2
 #: ρ = 2 u·v - |v|² has rank 3; one more leaves the optimiser room. The paper does not give its m_h.

@@ -46,7 +46,7 @@ from attnrate.experiments.map_panels import (
     seeds_text,
     values_of,
 )
-from attnrate.experiments.plots import Figure, Graph, Panel, Table
+from attnrate.figures.figure import Figure, Graph, Panel, Table
 from attnrate.fitting.trial import Trial
 
 LENGTH, DIM, MIN_SEGMENT = 10, 2, 2

@@ -40,7 +40,7 @@ from attnrate.experiments.map_panels import (
     values_of,
     verdict,
 )
-from attnrate.experiments.plots import Figure, Graph, Panel, Table
+from attnrate.figures.figure import Figure, Graph, Panel, Table
 from attnrate.fitting.trial import Trial
 from attnrate.targets import selection_example
 

@@ -44,9 +44,9 @@ from attnrate.experiments.map_panels import (
     seeds_text,
     values_of,
 )
-from attnrate.experiments.plots import Figure, Table
+from attnrate.figures.figure import Figure, Table
 from attnrate.fitting.trial import Trial
-from attnrate.theory.statistics import geometric_mean
+from attnrate.statistics import geometric_mean
 
 BODIES, DIM, M_H = 8, 2, 8
 #: A fixed order that leaves no position where it is

@@ -7,8 +7,8 @@ from typing import Any
 
 from attnrate.experiments.claims import Verdict
 from attnrate.experiments.experiment import Result
-from attnrate.experiments.plots import Curves, Matrix, Series
-from attnrate.theory.statistics import Interval, mean
+from attnrate.figures.figure import Curves, Matrix, Series
+from attnrate.statistics import Interval, mean
 
 #: "Must reach": attention weights within this mean absolute error, links right in this share
 MOST_MAE, LEAST_LINK = 0.02, 0.97

@@ -7,7 +7,6 @@ from typing import Any
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Result, select
-from attnrate.experiments.plots import Cell, Curves, Figure, Series, Table
 from attnrate.experiments.spectral import (
     Spectral,
     cell,
@@ -18,7 +17,8 @@ from attnrate.experiments.spectral import (
     shown,
     slope_of,
 )
-from attnrate.theory.statistics import Interval, mean
+from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
+from attnrate.statistics import Interval, mean
 
 Results = Sequence[Result]
 Targets = Sequence[Spectral]

@@ -21,7 +21,7 @@ from attnrate.experiments.mixing_drawn import (
     spectrum_table,
     tail_share,
 )
-from attnrate.theory.statistics import Interval, mean
+from attnrate.statistics import Interval, mean
 
 #: Computed and exact values agree when they differ by less
 _AGREE = 1e-6

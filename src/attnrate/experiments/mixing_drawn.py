@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attnrate.experiments.plots import Curves, Figure, Line, Series, Table
-from attnrate.theory.statistics import Interval, mean, slope
+from attnrate.figures.figure import Curves, Figure, Line, Series, Table
+from attnrate.statistics import Interval, mean, slope
 
 #: App. D.3, below Eq. 101: the values as printed, and half a unit of the last digit printed
 PAPER_SIGMA = (1.265, 0.5, 0.4)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Result, paired, select
 from attnrate.experiments.open_variants import BASELINE, VARIANTS
-from attnrate.experiments.plots import Cell, Curves, Figure, Table
 from attnrate.experiments.spectral import (
     Spectral,
     cell,
@@ -16,7 +15,8 @@ from attnrate.experiments.spectral import (
     known,
     shown,
 )
-from attnrate.theory.statistics import Interval, geometric_mean, mean
+from attnrate.figures.figure import Cell, Curves, Figure, Table
+from attnrate.statistics import Interval, geometric_mean, mean
 
 Results = Sequence[Result]
 #: A variant does the same as the baseline when its ratio's interval lies within this factor

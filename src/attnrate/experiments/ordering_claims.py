@@ -12,9 +12,9 @@ from attnrate.experiments.experiment import (
     paired,
     select,
 )
-from attnrate.experiments.plots import Cell, Curves, Figure, Series, Table
 from attnrate.experiments.tables import MATTERS, worse
-from attnrate.theory.statistics import Interval, geometric_mean, mean
+from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
+from attnrate.statistics import Interval, geometric_mean, mean
 
 PIVOT = "Transformer"
 _PLAIN, _PERMUTED, _CAUSAL = "as it is", "permuted", "causal"

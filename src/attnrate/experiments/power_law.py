@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from attnrate.theory.statistics import Interval
+from attnrate.statistics import Interval
 
 _LEVEL = 0.95
 #: Exponents that are looked at; an interval that reaches an end is open there

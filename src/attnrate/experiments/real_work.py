@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from torch import nn
 
-from attnrate.data.registry import FetchError, say
+from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
 from attnrate.experiments.epochs_kept import training_folder
 from attnrate.experiments.experiment import MISSING
@@ -30,6 +30,7 @@ from attnrate.models.rivals import Scanner, scanner_like
 from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.models.vit import ViT, ViTSettings, vit_settings
 from attnrate.targets.alter import move_to_end
+from attnrate.terminal import say
 
 #: Table 1: the first so many tokens are moved to the end
 MOVED = 10

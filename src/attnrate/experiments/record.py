@@ -8,7 +8,7 @@ from typing import Any
 from attnrate.errors import InputError, StoreError
 from attnrate.experiments.claims import Claim, claim_from_plain
 from attnrate.experiments.contract import Conclusion
-from attnrate.experiments.plots import (
+from attnrate.figures.figure import (
     figure_from_plain,
     figure_to_plain,
     table_from_plain,

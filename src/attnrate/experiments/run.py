@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from attnrate.data.registry import say
 from attnrate.errors import InputError, require_choice
 from attnrate.experiments import NAMES, load
 from attnrate.experiments.contract import (
@@ -28,7 +27,6 @@ from attnrate.experiments.contract import (
 )
 from attnrate.experiments.epochs_kept import clear_epochs
 from attnrate.experiments.experiment import MADE_BY, MISSING, OldExperiment, Result, Task
-from attnrate.experiments.folder import as_path, look_at, make_folder, read_mark, write_mark
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.turns import in_turns, say_plan
 from attnrate.experiments.work import run_job
@@ -39,6 +37,8 @@ from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
+from attnrate.folders import as_path, look_at, make_folder, read_mark, write_mark
+from attnrate.terminal import say
 
 _COMMAND = "reproduce"
 _STORE = "trials.sqlite"

@@ -7,8 +7,8 @@ from typing import Any
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import Preset, Result, errors, select
-from attnrate.experiments.plots import Series, Style
-from attnrate.theory.statistics import Interval, geometric_mean, slope
+from attnrate.figures.figure import Series, Style
+from attnrate.statistics import Interval, geometric_mean, slope
 
 #: The paper's r = ∞. The series diverges on the diagonal u = v for alpha <= 1, so that Eq. 8 has
 #: no value there; a long finite sum stands for it.

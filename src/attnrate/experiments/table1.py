@@ -18,9 +18,9 @@ from typing import Any
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.experiment import MISSING, Conclusion, Result, select
-from attnrate.experiments.plots import Curves, Figure, Series, Table
 from attnrate.experiments.real_claims import decided, gaps, missing, untestable
-from attnrate.theory.statistics import Interval, mean
+from attnrate.figures.figure import Curves, Figure, Series, Table
+from attnrate.statistics import Interval, mean
 
 WAYS = {
     "original": "original",

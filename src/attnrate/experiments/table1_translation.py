@@ -21,9 +21,9 @@ from attnrate.experiments.experiment import (
     other_work,
     select,
 )
-from attnrate.experiments.plots import Table
 from attnrate.experiments.real_translation import translation_settings, translation_work
 from attnrate.experiments.table1 import WAYS, Half, conclusion, learning
+from attnrate.figures.figure import Table
 
 MODEL, RIVAL = "Transformer", "GRU"
 #: Tokens a second on one core while the other is as busy; in one pass over the pairs; and what is

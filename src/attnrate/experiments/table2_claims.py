@@ -20,7 +20,7 @@ from attnrate.experiments.tables import (
     ratio_sentence,
     reached_sentence,
 )
-from attnrate.theory.statistics import Interval
+from attnrate.statistics import Interval
 
 _PAIRS = (
     ("RNN", "permuted", "original"),

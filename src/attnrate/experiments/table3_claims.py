@@ -27,8 +27,8 @@ from attnrate.experiments.tables import (
     worse,
 )
 from attnrate.fitting.build import build_target
+from attnrate.statistics import Interval
 from attnrate.targets import LinearTarget, UniformInputs
-from attnrate.theory.statistics import Interval
 
 _PAIRS = (("RNN", "permuted", "original"), ("Transformer", "permuted", "original"))
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from attnrate.experiments.claims import Verdict
 from attnrate.experiments.experiment import Result, Task, errors_by_seed, paired, select
-from attnrate.experiments.plots import Cell as Entry
-from attnrate.experiments.plots import Curves, Figure, Line, Series, Table
+from attnrate.figures.figure import Cell as Entry
+from attnrate.figures.figure import Curves, Figure, Line, Series, Table
 from attnrate.fitting.build import build_target
 from attnrate.fitting.trial import Trial
+from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.targets import LinearTarget
-from attnrate.theory.statistics import Interval, geometric_mean, mean
 
 LENGTH = 32
 #: App. C: a vanilla RNN with linear activation, and Eq. 5 with a position encoding

@@ -17,7 +17,6 @@ from torch import nn
 from attnrate.data.translation import TESTS
 from attnrate.errors import InputError, StoreError, require_choice, require_whole
 from attnrate.experiments import real_translation, real_work
-from attnrate.experiments.folder import look_at, read_mark, write_mark
 from attnrate.experiments.real_work import MOVED, RECIPES, rounded
 from attnrate.files import alone, write_whole
 from attnrate.fitting import checkpoint
@@ -26,6 +25,7 @@ from attnrate.fitting.epochs import Epoch, EpochRecipe, Training
 from attnrate.fitting.fit import initial
 from attnrate.fitting.kept import keep_model, read_model
 from attnrate.fitting.provenance import provenance
+from attnrate.folders import look_at, read_mark, write_mark
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
 from attnrate.targets.alter import move_to_end

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from attnrate.data.registry import say
 from attnrate.experiments.contract import Preset
 from attnrate.fitting.job import Job, Sized
 from attnrate.fitting.progress import said_range
+from attnrate.terminal import say
 
 #: What the work has taken at most beside its plan, where the cores were shared
 _SLOWER = 2.0

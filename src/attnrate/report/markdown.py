@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from attnrate.experiments.record import Record
-from attnrate.report.words import VERDICTS, clean, evidence
+from attnrate.figures.words import clean
+from attnrate.report.words import VERDICTS, evidence
 
 #: Characters that Markdown or HTML would take for markup
 _MARKUP = {ord(c): f"&#{ord(c)};" for c in "\\`*_{}[]<>#|&~$"}

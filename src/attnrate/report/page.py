@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnrate.experiments.plots import Figure
 from attnrate.experiments.record import Record
-from attnrate.report.files import safe_name, safe_names
+from attnrate.figures.figure import Figure
+from attnrate.files import safe_name, safe_names
 from attnrate.report.skeleton import render
 from attnrate.report.words import VERDICTS, about_open, evidence
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Number, Series, Style, Violins
-from attnrate.experiments.plots import violin_values as few
-from attnrate.report.words import number, with_interval
+from attnrate.figures.figure import Curves, Figure, Matrix, Number, Series, Style, Violins
+from attnrate.figures.figure import violin_values as few
+from attnrate.figures.words import number, with_interval
 from attnrate.spectra.measures import rank_of
 from attnrate.spectra.result import SHARES, LayerSpectra, Profile
 from attnrate.theory.decay import DecayFit

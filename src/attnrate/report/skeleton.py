@@ -14,11 +14,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from attnrate.errors import InputError
-from attnrate.experiments.plots import Figure
-from attnrate.report import words
-from attnrate.report.interactive import interactive
-from attnrate.report.layout import BREAKS, WIDTHS
-from attnrate.report.style import COLOURS, css_variables, light_to_dark
+from attnrate.figures.figure import Figure
+from attnrate.figures.interactive import interactive
+from attnrate.figures.layout import BREAKS, WIDTHS
+from attnrate.figures.style import COLOURS, css_variables, light_to_dark
+from attnrate.figures.words import cell, duration
+from attnrate.report.words import VERDICTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -93,8 +94,8 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": words.cell, "duration": words.duration}
-    environment.globals |= {"verdicts": words.VERDICTS}
+    environment.filters |= {"cell": cell, "duration": duration}
+    environment.globals |= {"verdicts": VERDICTS}
     return environment
 
 

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attnrate.experiments.record import Record
-from attnrate.report.words import VERDICTS, about_open, clean, with_interval
+from attnrate.figures.words import clean, with_interval
+from attnrate.report.words import VERDICTS, about_open
 
 
 def verdict_table(records: Sequence[Record]) -> Table:

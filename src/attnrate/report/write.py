@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnrate.errors import InputError
-from attnrate.experiments.folder import make_folder
 from attnrate.experiments.record import Record
-from attnrate.files import write_whole
-from attnrate.report.draw import save_figure
-from attnrate.report.files import safe_name
+from attnrate.figures.draw import save_figure
+from attnrate.files import safe_name, write_whole
+from attnrate.folders import make_folder
 from attnrate.report.markdown import claims_table
 from attnrate.report.page import FIGURES, render_page
 

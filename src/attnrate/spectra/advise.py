@@ -22,7 +22,7 @@ from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.cut import losses, projection, run_cut
 from attnrate.spectra.measures import tails
 from attnrate.spectra.result import LayerSpectra, Profile
-from attnrate.theory.statistics import Interval, mean
+from attnrate.statistics import Interval, mean
 
 if TYPE_CHECKING:
     import pandas as pd

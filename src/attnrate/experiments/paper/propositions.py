@@ -20,7 +20,7 @@ from attnrate.experiments.contract import (
     Results,
     Work,
 )
-from attnrate.experiments.plots import Table
+from attnrate.figures.figure import Table
 from attnrate.fitting.job import Sized
 from attnrate.targets import AttentionTarget
 from attnrate.theory.check import Check

@@ -8,7 +8,7 @@ values are always crimson diamonds, and nothing else is.
 
 from dataclasses import dataclass
 
-from attnrate.experiments.plots import Curves, Figure, Series, Violins
+from attnrate.figures.figure import Curves, Figure, Series, Violins
 
 #: name: (in light, in dark); all values in light differ, so that a page can exchange them
 COLOURS: dict[str, tuple[str, str]] = {

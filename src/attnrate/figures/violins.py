@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from attnrate.experiments.plots import Scale, Violins
-from attnrate.report import geometry
+from attnrate.figures import geometry
+from attnrate.figures.figure import Scale, Violins
 
 _HEIGHTS = 33  # points on each side of an outline
 _HALF = 0.42  # of the distance between two places

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Number, Scale, Series
-from attnrate.report.style import DIVERGING, SEQUENTIAL
-from attnrate.report.words import fixed, power
+from attnrate.figures.figure import Curves, Figure, Matrix, Number, Scale, Series
+from attnrate.figures.style import DIVERGING, SEQUENTIAL
+from attnrate.figures.words import fixed, power
 
 #: A matrix with more rows or columns than this shows shades only
 ANNOTATED = 12

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from attnrate.errors import InputError
 from attnrate.experiments.claims import Verdict, claim_from_plain
-from attnrate.experiments.plots import (
+from attnrate.experiments.record import (
+    FORMAT,
+    load_record,
+    record_from_plain,
+    record_to_plain,
+    save_record,
+)
+from attnrate.figures.figure import (
     Curves,
     Figure,
     Graph,
@@ -28,13 +35,6 @@ from attnrate.experiments.plots import (
     table_from_plain,
     table_to_plain,
     violin_values,
-)
-from attnrate.experiments.record import (
-    FORMAT,
-    load_record,
-    record_from_plain,
-    record_to_plain,
-    save_record,
 )
 
 # The strategies make plain values, not the objects: beartype draws random numbers when an object is

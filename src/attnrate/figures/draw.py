@@ -14,14 +14,13 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure as Drawing
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Violins
-from attnrate.files import write_whole
-from attnrate.report import geometry
-from attnrate.report.draw_curves import draw_curves, draw_violins
-from attnrate.report.draw_others import draw_graph, draw_matrix
-from attnrate.report.draw_shared import INK, MUTED, RULE, Legend, text_in_lines
-from attnrate.report.files import safe_name
-from attnrate.report.words import clean
+from attnrate.figures import geometry
+from attnrate.figures.draw_curves import draw_curves, draw_violins
+from attnrate.figures.draw_others import draw_graph, draw_matrix
+from attnrate.figures.draw_shared import INK, MUTED, RULE, Legend, text_in_lines
+from attnrate.figures.figure import Curves, Figure, Matrix, Violins
+from attnrate.figures.words import clean
+from attnrate.files import safe_name, write_whole
 
 _DPI = 150
 _PANEL = (4.3, 3.5)  # inches

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Number, Panel
-from attnrate.report.geometry import columns_of, size_of, squarish
-from attnrate.report.style import light
-from attnrate.report.words import clean, wrapped
+from attnrate.figures.figure import Curves, Figure, Matrix, Number, Panel
+from attnrate.figures.geometry import columns_of, size_of, squarish
+from attnrate.figures.style import light
+from attnrate.figures.words import clean, wrapped
 
 Json = dict[str, Any]
 Width = Literal["narrow", "medium", "wide"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attnrate.errors import InputError
-from attnrate.experiments.folder import MARK, filled_at_once, look_at, read_mark, write_mark
+from attnrate.folders import MARK, filled_at_once, look_at, read_mark, write_mark
 
 
 def test_a_new_folder_appears_when_all_is_written(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import math
 import plotly.graph_objects as go
 import pytest
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Series, Violins
-from attnrate.report.draw import draw
-from attnrate.report.interactive import interactive
-from attnrate.report.layout import WIDTHS, Width
-from attnrate.report.style import COLOURS
+from attnrate.figures.draw import draw
+from attnrate.figures.figure import Curves, Figure, Matrix, Series, Violins
+from attnrate.figures.interactive import interactive
+from attnrate.figures.layout import WIDTHS, Width
+from attnrate.figures.style import COLOURS
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from attnrate.experiments.plots import Graph, Matrix
-from attnrate.report import geometry
-from attnrate.report.layout import Json, Place, axis_of, escaped, first, plain_numbers
-from attnrate.report.style import RIGHT_LINK, WRONG_LINK, light
-from attnrate.report.words import number
+from attnrate.figures import geometry
+from attnrate.figures.figure import Graph, Matrix
+from attnrate.figures.layout import Json, Place, axis_of, escaped, first, plain_numbers
+from attnrate.figures.style import RIGHT_LINK, WRONG_LINK, light
+from attnrate.figures.words import number
 
 _NARROWEST = 180  # pixels of a matrix on a phone
 

@@ -7,11 +7,11 @@ other: `interactive` is asked for each of the widths, and the page takes the one
 
 from typing import Any
 
-from attnrate.experiments.plots import Curves, Figure, Graph, Matrix, Violins
-from attnrate.report import interactive_curves, interactive_others, interactive_violins
-from attnrate.report.layout import Width, layout_of
-from attnrate.report.style import key_of
-from attnrate.report.words import clean
+from attnrate.figures import interactive_curves, interactive_others, interactive_violins
+from attnrate.figures.figure import Curves, Figure, Graph, Matrix, Violins
+from attnrate.figures.layout import Width, layout_of
+from attnrate.figures.style import key_of
+from attnrate.figures.words import clean
 
 
 def interactive(figure: Figure, width: Width = "wide") -> dict[str, Any]:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import rc_context
 
-from attnrate.experiments.plots import Curves, Figure, Matrix, Series
-from attnrate.report.draw import draw, save_figure
-from attnrate.report.geometry import axes_of, log_ticks, points_of, shades, whole_step
-from attnrate.report.style import COLOURS, DIVERGING, SEQUENTIAL, key_of, looks_of
+from attnrate.figures.draw import draw, save_figure
+from attnrate.figures.figure import Curves, Figure, Matrix, Series
+from attnrate.figures.geometry import axes_of, log_ticks, points_of, shades, whole_step
+from attnrate.figures.style import COLOURS, DIVERGING, SEQUENTIAL, key_of, looks_of
 
 
 def series_of(figure: Figure) -> list[Series]:
@@ -50,8 +50,8 @@ def test_a_figure_gives_the_same_bytes_again_in_another_process(
     program = f"""
 from pathlib import Path
 from math import nan
-from attnrate.experiments.plots import *
-from attnrate.report.draw import save_figure
+from attnrate.figures.figure import *
+from attnrate.figures.draw import save_figure
 save_figure({figure!r}, Path({str(tmp_path / "b")!r}))
 """
     for name in "ab":

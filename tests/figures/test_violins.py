@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import gaussian_kde
 
-from attnrate.experiments.plots import Figure, Series, Violins
-from attnrate.report.draw import draw
-from attnrate.report.violins import axes_of, outlines_of
+from attnrate.figures.draw import draw
+from attnrate.figures.figure import Figure, Series, Violins
+from attnrate.figures.violins import axes_of, outlines_of
 
 
 def violins(*values: tuple[float, ...], log: bool = False, series: tuple = ()) -> Violins:

@@ -2,11 +2,11 @@
 
 import math
 
-from attnrate.experiments.plots import Curves, Figure, Series
-from attnrate.report import geometry
-from attnrate.report.layout import Json, Place, axis_of, escaped, first, plain_numbers
-from attnrate.report.style import Look, key_of, light, line_dashes, looks_of
-from attnrate.report.words import clean, number, with_interval
+from attnrate.figures import geometry
+from attnrate.figures.figure import Curves, Figure, Series
+from attnrate.figures.layout import Json, Place, axis_of, escaped, first, plain_numbers
+from attnrate.figures.style import Look, key_of, light, line_dashes, looks_of
+from attnrate.figures.words import clean, number, with_interval
 
 
 def traces(panel: Curves, figure: Figure, place: Place, named: set[object]) -> list[Json]:

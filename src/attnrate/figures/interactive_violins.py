@@ -1,10 +1,10 @@
 """Panels of violins for plotly: outlines, medians with their quantiles, the series across them."""
 
-from attnrate.experiments.plots import Figure, Violins
-from attnrate.report import interactive_curves, violins
-from attnrate.report.layout import Json, Place, escaped, first
-from attnrate.report.style import VIOLIN, light
-from attnrate.report.words import number, with_interval
+from attnrate.figures import interactive_curves, violins
+from attnrate.figures.figure import Figure, Violins
+from attnrate.figures.layout import Json, Place, escaped, first
+from attnrate.figures.style import VIOLIN, light
+from attnrate.figures.words import number, with_interval
 
 MEDIAN = "median"
 

@@ -8,10 +8,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, MultipleLocator, NullLocator
 
-from attnrate.experiments.plots import Curves, Figure, Series, Violins
-from attnrate.report import geometry, violins
-from attnrate.report.draw_shared import DASHES, INK, MARKERS, MUTED, Legend, text_in_lines
-from attnrate.report.style import VIOLIN, Look, key_of, light, line_dashes, looks_of
+from attnrate.figures import geometry, violins
+from attnrate.figures.draw_shared import DASHES, INK, MARKERS, MUTED, Legend, text_in_lines
+from attnrate.figures.figure import Curves, Figure, Series, Violins
+from attnrate.figures.style import VIOLIN, Look, key_of, light, line_dashes, looks_of
 
 
 def draw_curves(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnrate.theory.statistics import geometric_mean, mean, slope
+from attnrate.statistics import geometric_mean, mean, slope
 
 
 def test_the_mean_of_three_has_students_interval() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 from matplotlib.artist import Artist
 
-from attnrate.report.style import light
-from attnrate.report.words import wrapped
+from attnrate.figures.style import light
+from attnrate.figures.words import wrapped
 
 INK, MUTED, RULE = light("ink"), light("muted"), light("rule")
 DASHES: dict[str, Any] = {

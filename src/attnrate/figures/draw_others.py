@@ -10,10 +10,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
-from attnrate.experiments.plots import Graph, Matrix
-from attnrate.report import geometry
-from attnrate.report.draw_shared import INK, RULE, Legend, text_in_lines
-from attnrate.report.style import RIGHT_LINK, WRONG_LINK, light
+from attnrate.figures import geometry
+from attnrate.figures.draw_shared import INK, RULE, Legend, text_in_lines
+from attnrate.figures.figure import Graph, Matrix
+from attnrate.figures.style import RIGHT_LINK, WRONG_LINK, light
 
 
 def draw_matrix(axes: Axes, panel: Matrix) -> None:

@@ -1,0 +1,66 @@
+"""Numbers and intervals as words, the same on pages, in figures and in a terminal."""
+
+import math
+import textwrap
+import unicodedata
+
+from attnrate.figures.figure import Cell
+
+NOTHING = "–"
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def clean(text: str) -> str:
+    """The text on one line, without control characters, which some outputs obey or refuse."""
+    spaced = " ".join(text.split())
+    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cs"))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The cleaned text in lines of about that many characters; at least one line."""
+    return textwrap.wrap(clean(text), width) or [""]
+
+
+def power(base_ten: int) -> str:
+    """10 to a whole power, with a raised exponent."""
+    return "10" + str(base_ten).translate(_SUPERSCRIPTS)
+
+
+def fixed(value: float | int, form: str) -> str:
+    """A number in a format, with a true minus sign and none before zero."""
+    text = format(value, form)
+    return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def number(value: float | int | None) -> str:
+    """A number to three digits (a whole one in full), nothing as a dash."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return NOTHING
+    if isinstance(value, int):
+        return fixed(value, "d")
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    if value != 0 and not -3 <= int(exponent) < 5:
+        return f"{fixed(float(mantissa), '.3g')}×{power(int(exponent))}"
+    rounded = float(f"{value:.3g}")
+    return fixed(rounded, ".0f" if abs(rounded) >= 1000 else ".3g")
+
+
+def cell(value: Cell) -> str:
+    """A cell of a table."""
+    return value if isinstance(value, str) else number(value)
+
+
+def with_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A number with its interval where it has one: 0.5 [0.4, 0.6]."""
+    ends = number(low), number(high)
+    return number(value) + ("" if NOTHING in ends else f" [{ends[0]}, {ends[1]}]")
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.2g} s"
