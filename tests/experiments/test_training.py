@@ -105,6 +105,8 @@ def test_images_are_enlarged_for_a_model_of_larger_ones():
         ("cifar10", {"limit": 5}, "limit"),
         ("cifar10", {"seed": -1}, "seed"),
         ("cifar10", {"threads": 0}, "threads"),
+        ("cifar10", {"threads": 10**9}, "threads"),
+        ("cifar10", {"lr": 1e300}, "lr"),
         ("cifar10", {"device": "abacus"}, "device is not known"),
         ("cifar10", {"device": "cuda:77"}, "device is not known"),
     ],
@@ -164,6 +166,15 @@ def test_a_folder_in_which_another_process_trains_is_left_to_it(tmp_path, monkey
     monkeypatch.setattr(real_work, "trained_on", meanwhile)
     assert run(tmp_path / "run", epochs=1).epochs
     assert ".lock" not in {path.name for path in (tmp_path / "run").iterdir()}
+
+
+@pytest.mark.parametrize("asked", [None, 5, [], "a"])
+def test_a_mark_that_does_not_say_what_was_asked_for_is_no_mark_of_this_run(tmp_path, asked):
+    done = run(tmp_path / "run", epochs=1)
+    mark = json.loads((done.folder / "attnrate.json").read_text())
+    (done.folder / "attnrate.json").write_text(json.dumps({**mark, "asked": asked}))
+    with pytest.raises(InputError, match="another"):
+        run(done.folder, epochs=1)
 
 
 def test_results_that_cannot_be_read_are_said(tmp_path):

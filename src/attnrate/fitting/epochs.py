@@ -30,6 +30,7 @@ from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
 from attnrate.fitting.feed import Ahead, Batch, Feed
 from attnrate.fitting.memory import kept_memory
 from attnrate.fitting.muon import Muon
+from attnrate.fitting.recipe import LARGEST_RATE
 from attnrate.targets.checks import require_number
 from attnrate.targets.seeds import spread
 
@@ -80,8 +81,10 @@ def _check(name: str, value: object) -> None:
             as_threads("recipe.threads", value)
     elif name == "seed":
         require_whole("recipe.seed", value, 0, (1 << 62) - 1)
-    elif name in ("lr", "clip"):
-        require_number(f"recipe.{name}", value, above=0.0)
+    elif name == "lr":
+        require_number("recipe.lr", value, above=0.0, most=LARGEST_RATE)
+    elif name == "clip":
+        require_number("recipe.clip", value, above=0.0)
     elif require_number(f"recipe.{name}", value) < 0 or (name == "warmup" and not value < 1):  # type: ignore[operator]
         raise InputError(f"recipe.{name} is out of range", value, "Pass 0.05, say.")
 
