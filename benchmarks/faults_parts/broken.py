@@ -237,7 +237,9 @@ def run_cases(place: Path, seed: int, first: int, count: int) -> Iterator[Seen]:
         shutil.copytree(place.parent / "scene", source)
         prepare(place, source)
         (source / "ready").touch()
-    warm()
+    os.chdir(scene.work_place(place / f"warm-{first}", source))
+    warm(scene.RIGHT)
+    os.chdir(place)
     with edges_of_files():
         for number in range(first, count):
             draw = random.Random(f"{seed}/files/{number}")
@@ -251,8 +253,8 @@ def run_cases(place: Path, seed: int, first: int, count: int) -> Iterator[Seen]:
                 seen = _one(number, draw, folder, source)
             seconds = time.perf_counter() - start
             os.chdir(place)
-            yield Seen(**{**vars(seen), "seconds": seconds})
             shutil.rmtree(folder, ignore_errors=True)
+            yield Seen(**{**vars(seen), "seconds": seconds})
 
 
 def edges_of_files() -> object:
