@@ -50,6 +50,12 @@ def test_more_parameters_than_any_memory_holds_are_split_all_the_same() -> None:
     assert json.loads(done.stdout)["best_split"]["m_h"] == 2
 
 
+def test_a_power_beyond_the_largest_number_leaves_no_rank_term() -> None:
+    done = attnrate("bound", "--alpha", "1_000", "--rank", "2", "--m-h", "1,2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["bounds"][1]["printed"] == 0
+
+
 @pytest.mark.parametrize("text", ["[/red]", "[link=x]", "[red]"])
 def test_what_a_user_wrote_is_no_markup(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
