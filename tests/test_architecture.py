@@ -15,6 +15,7 @@ ROOMS = [
     *(
         "errors",
         "files",
+        "typed",
         "targets",
         "models",
         "theory",

@@ -16,6 +16,8 @@ from warm_commands import attnrate
 from attnrate.cli import _run
 from attnrate.cli.output import busy
 from attnrate.cli.stopping import Stopping
+from attnrate.experiments.folder import write_mark
+from attnrate.experiments.record import Record, record_to_plain
 
 FIT = ("fit", "target.kind=spectral", "target.alpha=1", "model.kind=coupling")
 
@@ -54,6 +56,20 @@ def test_a_power_beyond_the_largest_number_leaves_no_rank_term() -> None:
     done = attnrate("bound", "--alpha", "1_000", "--rank", "2", "--m-h", "1,2", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["bounds"][1]["printed"] == 0
+
+
+@pytest.mark.parametrize("changes", [{"name": [1]}, {"seconds": "long"}, {"claims": [5]}])
+def test_a_record_of_other_types_is_refused_in_words(
+    changes: dict[str, object], tmp_path: Path
+) -> None:
+    record = Record("propositions", "a title", "Sec. 3", "quick", 2, 1, 1.5, {})
+    write_mark(tmp_path, "reproduce", {"preset": "quick"})
+    (tmp_path / "records").mkdir()
+    told = json.dumps(record_to_plain(record) | changes)
+    (tmp_path / "records" / "propositions.json").write_text(told)
+    done = attnrate("report", tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr[-300:]
+    assert "a record cannot be read" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["[/red]", "[link=x]", "[red]"])

@@ -6,19 +6,61 @@ from pathlib import Path
 import pytest
 
 from attnrate.errors import InputError, StoreError
-from attnrate.experiments.record import Record, load_record, record_to_plain, save_record
+from attnrate.experiments.claims import Claim
+from attnrate.experiments.record import (
+    Record,
+    load_record,
+    record_from_plain,
+    record_to_plain,
+    save_record,
+)
 
 RECORD = Record("propositions", "a title", "Sec. 3", "quick", 2, 1, 1.5, {"commit": "abc"})
+CLAIM = Claim("c", "Sec. 3", "so it is", "propositions", "holds", "a number", 1.0).to_plain()
+SERIES = {"label": "s", "x": [1, 2.5], "y": [1.0, 3]}
+PANEL = {
+    **{"kind": "curves", "title": "p", "x_label": "x", "y_label": "y"},
+    **{"series": [SERIES], "y_scale": "log", "lines": []},
+}
+FIGURE = {"name": "f", "title": "t", "caption": "c"}
 
 
 def test_what_was_saved_is_read_again(tmp_path: Path) -> None:
-    save_record(RECORD, tmp_path / "a.json")
-    assert load_record(tmp_path / "a.json") == RECORD
+    whole = record_from_plain(
+        {
+            **record_to_plain(RECORD),
+            "claims": [CLAIM],
+            "figures": [{**FIGURE, "panels": [PANEL]}],
+            "tables": [{"title": "t", "columns": ["a"], "rows": [[1.5]], "note": ""}],
+        }
+    )
+    for record in (RECORD, whole):
+        save_record(record, tmp_path / "a.json")
+        assert load_record(tmp_path / "a.json") == record
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"figures": 5}, {"claims": [1]}, {"tables": None}, {"paragraphs": None}, {"unknown": 1}],
+    [
+        {"figures": 5},
+        {"claims": [1]},
+        {"tables": None},
+        {"paragraphs": None},
+        {"paragraphs": [5]},
+        {"unknown": 1},
+        {"name": [1]},
+        {"title": None},
+        {"seconds": "long"},
+        {"tasks": True},
+        {"finished": 10**400},
+        {"provenance": []},
+        {"failed": 5},
+        {"claims": [{**CLAIM, "value": "large"}]},
+        {"figures": [{**FIGURE, "panels": [{**PANEL, "title": 5}]}]},
+        {"figures": [{**FIGURE, "panels": [{**PANEL, "y_scale": "cubic"}]}]},
+        {"figures": [{**FIGURE, "panels": [{**PANEL, "series": [{**SERIES, "y": ["a"]}]}]}]},
+        {"tables": [{"title": "t", "columns": ["a"], "rows": [[{}]], "note": ""}]},
+    ],
 )
 def test_a_record_with_something_else_in_it_is_refused(
     tmp_path: Path, changes: dict[str, object]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import fields
 from pathlib import Path
 
 import epoch_standin
@@ -20,12 +21,15 @@ from attnrate.fitting import checkpoint as store
 from attnrate.fitting import epochs
 from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
 from attnrate.fitting.epochs import (
+    Epoch,
     EpochRecipe,
     evaluate,
     make_optimizers,
     train_epochs,
 )
 from attnrate.models.vit import ViT
+
+HISTORY = tuple(each.name for each in fields(Epoch))
 
 
 def small(**changes: object) -> ViT:
@@ -196,6 +200,7 @@ def test_wrong_recipes_are_told(changes: dict[str, object], said: str) -> None:
     [
         {"history": 5},
         {"history": [{"a": 1}]},
+        {"history": [dict.fromkeys(HISTORY, "a")]},
         {"machine": 7},
         {"machine": {"threads": 10**9}},
         {"precision": "float8"},

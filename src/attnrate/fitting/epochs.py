@@ -33,6 +33,7 @@ from attnrate.fitting.muon import Muon
 from attnrate.fitting.recipe import LARGEST_RATE
 from attnrate.targets.checks import require_number
 from attnrate.targets.seeds import spread
+from attnrate.typed import require_types
 
 _MODES = {"optimizer": ("muon", "adamw"), "precision": ("auto", "float32", "bfloat16")}
 #: A lower precision must be so many times faster before it is taken
@@ -160,6 +161,8 @@ def train_epochs(
     facts = {} if before is None else dict(before.facts)
     with _fitting(place):
         history = [Epoch(**each) for each in facts.get("history", [])]
+        for epoch in history:
+            require_types(epoch)
         if facts.get("precision") is not None:
             require_choice("precision", facts["precision"], ("float32", "bfloat16"))
         told = facts.get("machine", {}).get("threads")
