@@ -123,6 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows.append(tried(seed))
         if rows[-1].residual_wrong or rows[-1].error_wrong:
             print(f"wrong: {rows[-1]}", flush=True)
+        if len(rows) % 100 == 0:
+            print(f"{len(rows)} of {asked.count} couplings", file=sys.stderr, flush=True)
     tried_of, converged_of = Counter(r.kind for r in rows), Counter()
     for row in rows:
         converged_of[row.kind] += row.converged
