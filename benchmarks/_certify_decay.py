@@ -10,18 +10,15 @@ order has no interval. Another `--seed` draws other spectra. `--json FILE` keeps
 import argparse
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import decay_simulations as simulations
 import numpy as np
-import scipy
 
-import attnrate
+import _report
 from attnrate.theory.decay import fit_decay
 
 SLOWEST_MS = 30.0
@@ -129,16 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print()
     for text, met in requirements.items():
         print(f"{'PASS' if met else 'FAIL'}  {text}")
-    machine = {
-        "machine": platform.platform(),
-        "cores": os.cpu_count(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "attnrate": attnrate.__version__,
-    }
-    print("\n" + ", ".join(f"{name}: {value}" for name, value in machine.items()))
+    machine = _report.machine("numpy", "scipy")
     if asked.json:
         results = {
             "machine": machine,

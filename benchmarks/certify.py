@@ -4,16 +4,13 @@ Options after the name of a part are its own; `certify.py pod --help` lists them
 """
 
 import os
-import platform
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# a neighbour is called profile.py, which must not stand for Python's module of that name: the
-# folder comes last, after Python's own
-sys.path.remove(str(HERE))
-sys.path += [str(HERE.parent / "tests" / "theory"), str(HERE)]
+# behind Python's own folders, as a neighbour is called profile.py
+sys.path.append(sys.path.pop(0))
+sys.path.append(str(HERE.parent / "tests" / "theory"))
 # read by the linear algebra when numpy is imported, hence before it
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
@@ -34,8 +31,6 @@ def main(arguments: list[str]) -> int:
     for name in chosen:
         print(f"== {name}")
         codes.append(PARTS[name](arguments[1:]))
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    print(f"\n{platform.platform()}, {os.cpu_count()} cores, {date}")
     return max(codes)
 
 

@@ -11,15 +11,10 @@ user's. Commands run in new folders with a cache of their own; none of them can 
 import argparse
 import os
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 if __name__ == "__main__":
-    # a neighbour is called profile.py, which must not stand for Python's module of that name
-    sys.path.remove(HERE)
-    spec = spec_from_file_location("faults_parts", os.path.join(HERE, "faults_parts/__init__.py"))
-    assert spec is not None
-    sys.modules["faults_parts"] = module_from_spec(spec)
+    # behind Python's own folders, as a neighbour is called profile.py
+    sys.path.append(sys.path.pop(0))
 
 COUNTS = {"arguments": 10_000, "files": 500, "kills": 100, "disks": 1}
 QUICK = {"arguments": 300, "files": 60, "kills": 10, "disks": 1}
@@ -38,15 +33,14 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 import json  # noqa: E402
-import platform  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
 import traceback  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from dataclasses import asdict  # noqa: E402
-from datetime import UTC, datetime  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+import _report  # noqa: E402
 import attnrate  # noqa: E402
 from faults_parts import scene  # noqa: E402
 from faults_parts.calls import AFRESH, harmless, limit_memory, run_in_child  # noqa: E402
@@ -126,15 +120,6 @@ def again(seen: Seen) -> str:
     return f"python benchmarks/faults.py {seen.part} --seed {ARGUMENTS.seed} --only {seen.number}"
 
 
-def cpu_model() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def main() -> int:
     parts = ARGUMENTS.parts or [*COUNTS]
     unknown = [part for part in parts if part not in COUNTS]
@@ -150,7 +135,7 @@ def main() -> int:
             print(f"  {', '.join(seen.faults)} ({seen.group}, code {seen.code}): {seen.what[:300]}")
             print(f"    again: {again(seen)}")
             if seen.said:
-                print("    " + "\n    ".join(seen.said.strip().splitlines()[-6:]))
+                print("    " + "\n    ".join(seen.said.strip().splitlines()[-6:]), flush=True)
         elif ARGUMENTS.only is not None:
             print(f"  {seen.group}, code {seen.code}: {seen.what}")
 
@@ -187,22 +172,15 @@ def main() -> int:
     print()
     for line in left_out:
         print(f"not tried: {line}")
-    for fault in FAULTS:
-        bad = [seen for seen in every if fault in seen.faults]
-        print(f"{'FAIL' if bad else 'PASS'}  {fault}: {len(bad)} of {len(every)}")
-    machine = {
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "attnrate": attnrate.__version__,
-        "seed": ARGUMENTS.seed,
-    }
-    print("\n" + ", ".join(f"{name}: {value}" for name, value in machine.items()))
+    bad = {fault: sum(fault in seen.faults for seen in every) for fault in FAULTS}
+    met = _report.all_required(
+        {f"{fault}: {count} of {len(every)}": not count for fault, count in bad.items()}
+    )
+    machine = _report.machine("torch", seed=ARGUMENTS.seed)
     if ARGUMENTS.json:
         results = {"machine": machine, "parts": parts, "cases": [asdict(seen) for seen in every]}
         Path(ARGUMENTS.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return 1 if any(seen.faults for seen in every) else 0
+    return 0 if met else 1
 
 
 if __name__ == "__main__":

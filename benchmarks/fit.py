@@ -11,8 +11,8 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if __name__ == "__main__":
-    # a neighbour is called profile.py, and torch must find Python's own module of that name
-    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+    # behind Python's own folders, as a neighbour is called profile.py
+    sys.path.append(sys.path.pop(0))
 
 import argparse
 import copy
@@ -20,15 +20,14 @@ import functools
 import json
 import math
 import multiprocessing
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import torch
 
+import _report
 from attnrate.experiments.spectral import LONG, RECIPES
 from attnrate.fitting.build import build_recipe
 from attnrate.fitting.fit import fit
@@ -55,7 +54,7 @@ VERDICTS: list[tuple[bool, str]] = []
 
 def require(met: bool, what: str) -> None:
     VERDICTS.append((met, what))
-    print(f"{'PASS' if met else 'FAIL'}  {what}", flush=True)
+    _report.require(met, what)
 
 
 def plain_adam(
@@ -285,14 +284,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for name in asked.parts or PARTS:
         PARTS[name]()
-    RESULTS["machine"] = {
-        "cpu": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": 1,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "torch": torch.__version__,
-    }
-    print(json.dumps(RESULTS["machine"]))
+    RESULTS["machine"] = _report.machine("torch", threads=1)
     if asked.json:
         with open(asked.json, "w", encoding="utf-8") as file:
             json.dump(RESULTS, file, indent=1)

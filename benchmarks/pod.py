@@ -9,8 +9,8 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # a neighbour is called profile.py, which must not stand for Python's module of that name
-    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+    # behind Python's own folders, as a neighbour is called profile.py
+    sys.path.append(sys.path.pop(0))
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--threads", type=int, default=1, help="of the linear algebra, for both sides")
@@ -22,18 +22,15 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(ARGUMENTS.threads)
 
 import json  # noqa: E402
-import platform  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from dataclasses import asdict, dataclass  # noqa: E402
-from datetime import UTC, datetime  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
-import scipy  # noqa: E402
 from scipy.linalg import svd  # noqa: E402
 
-import attnrate  # noqa: E402
+import _report  # noqa: E402
 from attnrate.theory.pod import pod  # noqa: E402
 
 RTOL = 1e-12
@@ -228,15 +225,6 @@ def grow(name: str, rho: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Grow
     return Growth(name, grid, result.rank, min(ms for ms, _ in runs), result.evaluations)
 
 
-def cpu_model() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def print_rows(rows: list[Row]) -> None:
     print(
         f"{'coupling':18} {'ours ms':>9} {'dense ms':>10} {'ratio':>8} {'rho ours':>10} "
@@ -285,22 +273,11 @@ def main() -> int:
     print()
     if ARGUMENTS.quick:
         del requirements["Gaussian 0.2, d=2: at least 20x"]
-    for text, met in requirements.items():
-        print(f"{'PASS' if met else 'FAIL'}  {text}")
+    met = _report.all_required(requirements)
     if ARGUMENTS.quick:
         print("--quick: a dense route that was cut short took less time than it would need, so the")
         print("d=2 Gaussian is not judged here.")
-    machine = {
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "threads": ARGUMENTS.threads,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "attnrate": attnrate.__version__,
-    }
-    print("\n" + ", ".join(f"{name}: {value}" for name, value in machine.items()))
+    machine = _report.machine("numpy", "scipy", threads=ARGUMENTS.threads)
     if ARGUMENTS.json:
         results = {
             "machine": machine,
@@ -311,7 +288,7 @@ def main() -> int:
             "requirements": requirements,
         }
         Path(ARGUMENTS.json).write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    return 0 if all(requirements.values()) else 1
+    return 0 if met else 1
 
 
 if __name__ == "__main__":

@@ -7,25 +7,23 @@ number of threads. What the dense way would take for everything is said to be an
 was measured on a part only.
 """
 
-import os
 import sys
 
 if __name__ == "__main__":
-    # in the script's own folder this file would stand for Python's module of that name
-    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+    # behind Python's own folders, where this file must not stand for the module of its name
+    sys.path.append(sys.path.pop(0))
 
 import argparse
 import json
-import platform
 import subprocess
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
+import _report
 from attnrate.data.text import text
 from attnrate.data.weights import weights
 from attnrate.spectra import batches
@@ -295,10 +293,7 @@ def main() -> None:
     unknown = [part for part in asked.parts if part not in PARTS]
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}; known: {', '.join(PARTS)}")
-    print(
-        f"{datetime.now(UTC):%Y-%m-%d}, {platform.processor() or platform.machine()}, "
-        f"{asked.threads} thread(s), torch {torch.__version__}"
-    )
+    _report.machine("torch", threads=asked.threads)
     for name in asked.parts or PARTS:
         PARTS[name]()
 

@@ -20,17 +20,15 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if __name__ == "__main__":
-    # a neighbour is called profile.py, and torch must find Python's own module of that name
-    sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
+    # behind Python's own folders, as a neighbour is called profile.py
+    sys.path.append(sys.path.pop(0))
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +36,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+import _report
 from attnrate.fitting.epochs import EpochRecipe, train_epochs
 from attnrate.fitting.feed import Images, Pairs, flipped_and_cropped, normalised
 from attnrate.models.decoding import Specials
@@ -206,19 +205,17 @@ def main() -> int:
         "operations_per_second": {"training": training, **limits},
         "parameters": counts[0],
         "tokens_per_second": speed,
-        "threads": given.threads,
-        "torch": str(torch.__version__),
-        "machine": platform.machine(),
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": _report.machine("torch", threads=given.threads),
     }
     print(json.dumps(result, indent=1))
     if given.out is not None:
         given.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     met = ratios[given.threads == 1] >= 1.0 and counts[0] == counts[1]
-    print(
-        f"{'PASS' if met else 'FAIL'}  ViT of {counts[0]:,} parameters (theirs {counts[1]:,}): "
+    _report.require(
+        met,
+        f"ViT of {counts[0]:,} parameters (theirs {counts[1]:,}): "
         f"{ratios[0]:.2f} times as fast as transformers by the clock, {ratios[1]:.2f} by the "
-        f"processor (1.00)"
+        f"processor (1.00)",
     )
     return 0 if met else 1
 

@@ -12,7 +12,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The order of docs/architecture.md, with the rooms that are still to come.
 ROOMS = [
-    *("errors", "files", "folders", "statistics", "terminal", "figures"),
+    *("errors", "typed", "files", "folders", "statistics", "terminal", "figures"),
     *("targets", "models", "theory", "fitting", "spectra", "data", "experiments", "report", "cli"),
 ]
 #: A file has one subject; an experiment, told from top to bottom, may be longer

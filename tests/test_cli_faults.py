@@ -1,23 +1,29 @@
 """The command line under faults: hostile values, links, a full output, signals."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
+from rich.errors import MarkupError
+from warm_commands import attnrate
+
+from attnrate.cli import _run
+from attnrate.cli.output import busy
+from attnrate.cli.stopping import Stopping
+from attnrate.experiments.record import Record, record_to_plain
+from attnrate.folders import write_mark
 
 FIT = ("fit", "target.kind=spectral", "target.alpha=1", "model.kind=coupling")
 
 
 def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "attnrate.cli", *words]
-
-
-def attnrate(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words), capture_output=True, text=True, check=False, **more)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +34,10 @@ def attnrate(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
         (*FIT, "target.rank=0x" + "f" * 5000),
         ("bound", "--alpha", "1", "--rank", "2", "--m-h", "9" * 400),
         ("bound", "--alpha", "1", "--rank", "10000000000000"),
+        ("bound", "exp(-(u-v)**2)", "--m-h", "2", "--alpha", "1e300", "--json"),
+        (*FIT, "recipe.name=paper", "recipe.lr=1e300"),
+        ("sweep", ".", "--status"),
+        ("profile", "[/red]", "--inputs", "ids.npz"),
     ],
 )
 def test_values_that_cannot_even_be_shown_are_refused_in_words(words: tuple[str, ...]) -> None:
@@ -35,12 +45,77 @@ def test_values_that_cannot_even_be_shown_are_refused_in_words(words: tuple[str,
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr[-300:]
 
 
+def test_more_parameters_than_any_memory_holds_are_split_all_the_same() -> None:
+    words = ("--alpha", "2.5", "--rank", "2", "--length", "4", "--parameters", 10**15)
+    done = attnrate("bound", *words, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["best_split"]["m_h"] == 2
+
+
+def test_a_power_beyond_the_largest_number_leaves_no_rank_term() -> None:
+    done = attnrate("bound", "--alpha", "1_000", "--rank", "2", "--m-h", "1,2", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["bounds"][1]["printed"] == 0
+
+
+@pytest.mark.parametrize("changes", [{"name": [1]}, {"seconds": "long"}, {"claims": [5]}])
+def test_a_record_of_other_types_is_refused_in_words(
+    changes: dict[str, object], tmp_path: Path
+) -> None:
+    record = Record("propositions", "a title", "Sec. 3", "quick", 2, 1, 1.5, {})
+    write_mark(tmp_path, "reproduce", {"preset": "quick"})
+    (tmp_path / "records").mkdir()
+    told = json.dumps(record_to_plain(record) | changes)
+    (tmp_path / "records" / "propositions.json").write_text(told)
+    done = attnrate("report", tmp_path)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr[-300:]
+    assert "a record cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["[/red]", "[link=x]", "[red]"])
+def test_what_a_user_wrote_is_no_markup(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        with busy(f"opening {text}"):
+            pass
+    except MarkupError as problem:
+        pytest.fail(str(problem))
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "said"),
+    [
+        (MemoryError(), 1, "not enough memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), 1, "memory"),
+        (OSError(28, "No space left on device", "page"), 1, "No space left on device): 'page'"),
+        (PermissionError(13, "Permission denied"), 1, "the system refused (Permission denied)"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+)
+def test_what_the_system_refuses_is_a_message(
+    problem: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def app() -> None:
+        raise problem
+
+    commands = types.ModuleType("attnrate.cli.commands")
+    commands.app = app  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, commands.__name__, commands)
+    assert _run(Stopping()) == code
+    told = capsys.readouterr().err
+    assert told.startswith("attnrate: ")
+    assert said in told
+
+
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_a_plot_is_never_written_through_a_link(link: object, tmp_path: Path) -> None:
     own = tmp_path / "thesis.png"
     own.write_bytes(b"years of work")
     link(own, tmp_path / "plot.png")  # type: ignore[operator]
-    assert attnrate("pod", "u*v", "--plot", "plot.png", cwd=tmp_path).returncode == 0
+    assert attnrate("pod", "u*v", "--plot", "plot.png", folder=tmp_path).returncode == 0
     assert own.read_bytes() == b"years of work"
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 

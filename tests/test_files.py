@@ -88,3 +88,9 @@ def test_a_lock_is_never_taken_through_a_link(link, tmp_path):
     with pytest.raises(StoreError, match="link"), alone(tmp_path / ".lock", wait=False):
         pass
     assert own.read_bytes() == b"years of work"
+
+
+def test_a_lock_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="lock"), alone(tmp_path / "file" / ".lock", wait=False):
+        pass

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from attnrate.errors import InputError
-from attnrate.folders import MARK, filled_at_once, look_at, read_mark, write_mark
+from attnrate.folders import (
+    MARK,
+    filled_at_once,
+    look_at,
+    make_folder,
+    read_mark,
+    write_mark,
+)
 
 
 def test_a_new_folder_appears_when_all_is_written(tmp_path: Path) -> None:
@@ -39,7 +46,9 @@ def test_new_and_empty_folders_have_no_mark_and_are_not_touched(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "no json", '{"made_by": "attnrate reproduce"}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "no json", "[" * 50_000, '{"made_by": "attnrate reproduce"}']
+)
 def test_a_mark_of_anything_else_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / MARK).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="not made by attnrate profile"):
@@ -56,3 +65,12 @@ def test_a_folder_with_what_a_killed_run_left_is_still_new(tmp_path):
     (tmp_path / ".attnrate-abc").mkdir()
     (tmp_path / ".attnrate.json.xyz").touch()
     assert look_at(tmp_path, "profile") == (tmp_path, None)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "figures").write_text("mine")
+    with pytest.raises(InputError, match="figures"):
+        make_folder(tmp_path / "figures")
+    with pytest.raises(InputError, match="deeper"):
+        make_folder(tmp_path / "figures" / "deeper")
+    assert (tmp_path / "figures").read_text() == "mine"

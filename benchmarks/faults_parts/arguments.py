@@ -411,7 +411,9 @@ def _reordered(
 def run_cases(place: Path, seed: int, first: int, count: int, devices: bool) -> Iterator[Seen]:
     """Call the lists from number `first` on, each in a folder of its own below `place`."""
     known = commands()
-    warm()
+    os.chdir(scene.work_place(place / f"warm-{first}", place.parent / "scene"))
+    warm(scene.RIGHT)
+    os.chdir(place)
     with edges():
         for number in range(first, count):
             words = words_of(number, seed, known, devices)
@@ -425,6 +427,7 @@ def run_cases(place: Path, seed: int, first: int, count: int, devices: bool) -> 
             lost = scene.precious_lost(folder)
             if lost:
                 faults.append("overwritten")
+            shutil.rmtree(folder, ignore_errors=True)
             names = [c.name for c in known if words[: c.name.count(" ") + 1] == c.name.split()]
             group = names[0] if names else "other"
             yield Seen(
@@ -432,4 +435,3 @@ def run_cases(place: Path, seed: int, first: int, count: int, devices: bool) -> 
                 said=done.err[-3000:] if faults else "",
                 seconds=seconds,
             )
-            shutil.rmtree(folder, ignore_errors=True)

@@ -11,6 +11,19 @@ from pathlib import Path
 
 import numpy as np
 
+from attnrate.experiments.claims import Claim
+from attnrate.experiments.contract import Conclusion
+from attnrate.experiments.record import Record
+from attnrate.figures.figure import (
+    Curves,
+    Figure,
+    Graph,
+    Line,
+    Matrix,
+    Series,
+    Table,
+    Violins,
+)
 from faults_parts import scene
 from faults_parts.calls import call, edges, warm
 from faults_parts.links import LINKS, run_link
@@ -143,6 +156,14 @@ KINDS = (
         (("report", "run"), ("report", "run", "--against", "run")),
     ),
     Kind(
+        "kept record",
+        25,
+        _reproduction,
+        "run/records/mixing-rank.json",
+        (*_JSON, json_with_a_wrong_value, json_with_a_wrong_value),
+        (("report", "run"), ("report", "run", "--against", "run")),
+    ),
+    Kind(
         "mark",
         10,
         _reproduction,
@@ -170,25 +191,28 @@ def prepare(place: Path, source: Path) -> None:
     from unittest.mock import patch
 
     from attnrate.experiments import training
-    from attnrate.experiments.record import Record, save_record
-    from attnrate.experiments.run import _plan, load
+    from attnrate.experiments.record import save_record
+    from attnrate.experiments.run import planned
     from attnrate.experiments.training import train
     from attnrate.fitting.store import Store
     from attnrate.fitting.sweep import _sized
+    from attnrate.fitting.trial import run_trial
     from attnrate.folders import write_mark
 
     with Store(source / "spec.sqlite") as kept:
-        for one in _sized(source / "spec.toml", "attnrate.fitting.trial.run_trial")[:5]:
+        for one in _sized(source / "spec.toml", run_trial)[:5]:
             result = {"error": 0.5, "standard_error": 0.1, "diverged": False}
-            kept.add(one.trial, result, 1.0, "faults")
+            kept.add(one.job, result, 1.0, "faults")
     run = source / "reproduction"
     write_mark(run, "reproduce", {"preset": "quick"})
     (run / "records").mkdir()
     with Store(run / "trials.sqlite") as kept:
-        for task in _plan(load("propositions"), "quick").tasks:
-            kept.add(task.trial, {"checks": []}, 1.0, "faults")
+        for one in planned("propositions", "quick").jobs:
+            kept.add(one.job, {"checks": []}, 1.0, "faults")
     record = Record("propositions", "t", "p", "quick", 1, 1, 1.0, {})
     save_record(record, run / "records" / "propositions.json")
+    # its work is not in the store, so that the page takes the record as it is
+    save_record(_full_record(), run / "records" / "mixing-rank.json")
     with photographs():
         given = {"limit": 128, "epochs": 2, "threads": 1}
         train("cifar10", source / "trained", **given)
@@ -199,6 +223,26 @@ def prepare(place: Path, source: Path) -> None:
     assert (steps / "epoch-00001.safetensors").is_file()
     for path in source.rglob("*"):
         path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _full_record() -> Record:
+    """A record with a figure of every kind of panel, a table and a claim."""
+    axes = ("panel", "x", "y")
+    series = (Series("one", (1, 2), (0.5, 0.25), (0.4, 0.2), (0.6, 0.3)),)
+    panels = (
+        Curves(*axes, series, "linear", "log", (Line("line", y=0.3),)),
+        Violins(*axes, "label", (1, 2), ((0.1, 0.2, 0.3), (0.2, 0.3, 0.4)), series),
+        Matrix(*axes, ((0.0, 1.0), (1.0, 0.0)), label="shade"),
+        Graph("panel", ((0.0, 0.0),), ((1.0, 1.0),), ((0, 0, 1.0),), (True,)),
+    )
+    claim = Claim("a", "Sec. 1", "so it is", "mixing-rank", "holds", "a number", 1.0, 0.5, 1.5)
+    said = Conclusion(
+        ("A paragraph.",),
+        (Figure("figure", "title", "caption", panels),),
+        (Table("table", ("name", "value"), (("a", 1.0), ("b", None))),),
+        (claim,),
+    )
+    return Record("mixing-rank", "t", "p", "quick", 1, 1, 1.0, {"commit": "a"}, said)
 
 
 class _StopError(Exception):
@@ -237,7 +281,9 @@ def run_cases(place: Path, seed: int, first: int, count: int) -> Iterator[Seen]:
         shutil.copytree(place.parent / "scene", source)
         prepare(place, source)
         (source / "ready").touch()
-    warm()
+    os.chdir(scene.work_place(place / f"warm-{first}", source))
+    warm(scene.RIGHT)
+    os.chdir(place)
     with edges_of_files():
         for number in range(first, count):
             draw = random.Random(f"{seed}/files/{number}")
@@ -251,8 +297,8 @@ def run_cases(place: Path, seed: int, first: int, count: int) -> Iterator[Seen]:
                 seen = _one(number, draw, folder, source)
             seconds = time.perf_counter() - start
             os.chdir(place)
-            yield Seen(**{**vars(seen), "seconds": seconds})
             shutil.rmtree(folder, ignore_errors=True)
+            yield Seen(**{**vars(seen), "seconds": seconds})
 
 
 def edges_of_files() -> object:

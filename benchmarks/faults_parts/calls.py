@@ -30,7 +30,9 @@ from attnrate.errors import AttnrateError
 MEMORY = 12 << 30
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
 _NOBODY = "65534"
-_PATIENCE = 120.0  # seconds for a case, with all that is imported before the first
+_PATIENCE = 240.0  # seconds for a case, with all that is imported before the first
+#: Seconds of the clock for one of the processor's, beyond which a call waits for something
+_WAITING = 6.0
 #: Exit code of a process that asks for another to go on, as one that was broken off may be odd
 AFRESH = 75
 
@@ -54,7 +56,11 @@ class Called:
 
 
 def call(words: list[str], seconds: float = 20.0) -> Called:
-    """Run `attnrate WORDS` in this process, as its command line does."""
+    """Run `attnrate WORDS` in this process, as its command line does.
+
+    `seconds` are of the processor, as others may work on the machine; by the clock a call may take
+    `_WAITING` times as long, so that one that only waits is found, too.
+    """
     from attnrate.cli import main
 
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
@@ -64,8 +70,9 @@ def call(words: list[str], seconds: float = 20.0) -> Called:
     kept = sys.argv, sys.stdout, sys.stderr, os.getcwd(), dict(os.environ)
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     sys.argv, sys.stdout, sys.stderr = ["attnrate", *words], out, err
-    signal.signal(signal.SIGALRM, _too_long)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    for timer, number, most in _timers(seconds):
+        signal.signal(number, _too_long)
+        signal.setitimer(timer, most, 1.0)
     code: int | None = None
     overtime = False
     try:
@@ -82,7 +89,8 @@ def call(words: list[str], seconds: float = 20.0) -> Called:
         err.write(traceback.format_exc())
         code = 1
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        for timer, *_ in _timers(seconds):
+            signal.setitimer(timer, 0)
         sys.argv, sys.stdout, sys.stderr = kept[:3]
         os.chdir(kept[3])
         os.environ.clear()
@@ -90,6 +98,14 @@ def call(words: list[str], seconds: float = 20.0) -> Called:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     return Called(code, _text(out), _text(err), overtime)
+
+
+def _timers(seconds: float) -> tuple[tuple[int, int, float], ...]:
+    """The timers of the processor and of the clock, with the signals that they send."""
+    return (
+        (signal.ITIMER_PROF, signal.SIGPROF, seconds),
+        (signal.ITIMER_REAL, signal.SIGALRM, _WAITING * seconds),
+    )
 
 
 def _text(stream: io.TextIOWrapper) -> str:
@@ -202,8 +218,11 @@ def run_in_child(
             done += 1
 
 
-def warm() -> None:
-    """Import what commands import, so that the time of a call is its own."""
+def warm(calls: tuple[tuple[str, ...], ...]) -> None:
+    """Import what commands import, so that the time of a call is its own; `calls` are right ones.
+
+    They are run in the current folder, and show that what is tried does work undisturbed.
+    """
     for name in (
         "torch",
         "pandas",
@@ -214,5 +233,7 @@ def warm() -> None:
     ):
         with suppress(ImportError):
             import_module(name)
-    import_module("attnrate.fitting.build")
-    import_module("attnrate.report.profile_page")
+    for words in calls:
+        done = call([*words], 60.0)
+        if done.code:
+            raise RuntimeError(f"attnrate {' '.join(words)}: {done.err}")

@@ -15,7 +15,10 @@ MOST = 240.0  # seconds that any of the commands may take
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended, what it said, and which processes it left."""
+    """How a process ended, what it said, and which processes it left.
+
+    `seconds` are of the whole, `after` those from the disturbance on.
+    """
 
     code: int | None
     out: str
@@ -23,6 +26,7 @@ class Ended:
     left: list[int]
     seconds: float
     signalled: bool
+    after: float
 
 
 def run(
@@ -52,6 +56,7 @@ def run(
         )
     signal.signal(signal.SIGINT, before)
     signalled = disturb(process) if disturb is not None else False
+    disturbed = time.monotonic()
     code: int | None
     try:
         code = process.wait(MOST)
@@ -59,10 +64,11 @@ def run(
         code = None
         process.kill()
         process.wait()
-    seconds = time.monotonic() - begin
+    end = time.monotonic()
     left = _left(process.pid)
     text = "" if out else logs[0].read_text(errors="replace")
-    return Ended(code, text, logs[1].read_text(errors="replace"), left, seconds, signalled)
+    said = logs[1].read_text(errors="replace")
+    return Ended(code, text, said, left, end - begin, signalled, end - disturbed)
 
 
 def took_over(process: "subprocess.Popen[bytes]") -> bool:

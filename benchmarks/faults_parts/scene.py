@@ -31,6 +31,14 @@ batch = 4
 "model.m_h" = [1, 2]
 seed = [{seeds}]
 """
+#: Right calls in a folder that `work_place` has made
+RIGHT = (
+    ("fit", *FIT),
+    ("bound", "u*v", "--m-ff", "8"),
+    ("profile", "bert", "--inputs", "ids.npz", "--limit", "2", "--out", "page"),
+    ("profile", "bert", "--text", "text.txt", "--limit", "2", "--length", "4"),
+    ("profile", "vit", "--images", "photos", "--limit", "2"),
+)
 PRECIOUS = b"years of work\n"
 _OWN = ("notes.txt", "table.csv", "plot.png", "data.sqlite")
 

@@ -41,7 +41,6 @@ class Work:
     """
 
     name: str
-    share: int
     words: Callable[[Path], list[str]]
     finished: Callable[[Path], Found]
     cache: str = "cache"
@@ -71,7 +70,7 @@ def _stored(store: Path) -> Found:
 
 
 def _sweep(folder: Path) -> list[str]:
-    (folder / "spec.toml").write_text(scene.spec(steps=30, seeds=3))
+    (folder / "spec.toml").write_text(scene.spec(steps=120, seeds=3))
     return ["sweep", "spec.toml", "--workers", "1"]
 
 
@@ -91,7 +90,7 @@ def _reproduce_done(folder: Path) -> Found:
 
 def _train(folder: Path) -> list[str]:
     more = ["--threads", "1", "--precision", "float32", "--out", "run"]
-    return ["train", "cifar10", "--limit", "128", "--epochs", "3", *more]
+    return ["train", "cifar10", "--limit", "128", "--epochs", "6", *more]
 
 
 def _train_done(folder: Path) -> Found:
@@ -134,11 +133,11 @@ def _data_done(folder: Path) -> Found:
 
 
 WORKS = (
-    Work("sweep", 22, _sweep, _sweep_done),
-    Work("reproduce", 9, _reproduce, _reproduce_done),
-    Work("train", 14, _train, _train_done, cache="shared"),
-    Work("profile", 13, _profile, _profile_done),
-    Work("data", 42, _data, _data_done),
+    Work("sweep", _sweep, _sweep_done),
+    Work("reproduce", _reproduce, _reproduce_done),
+    Work("train", _train, _train_done, cache="shared"),
+    Work("profile", _profile, _profile_done),
+    Work("data", _data, _data_done),
 )
 
 

@@ -105,6 +105,8 @@ def test_images_are_enlarged_for_a_model_of_larger_ones():
         ("cifar10", {"limit": 5}, "limit"),
         ("cifar10", {"seed": -1}, "seed"),
         ("cifar10", {"threads": 0}, "threads"),
+        ("cifar10", {"threads": 10**9}, "threads"),
+        ("cifar10", {"lr": 1e300}, "lr"),
         ("cifar10", {"device": "abacus"}, "device is not known"),
         ("cifar10", {"device": "cuda:77"}, "device is not known"),
     ],
@@ -166,14 +168,56 @@ def test_a_folder_in_which_another_process_trains_is_left_to_it(tmp_path, monkey
     assert ".lock" not in {path.name for path in (tmp_path / "run").iterdir()}
 
 
+@pytest.mark.parametrize("asked", [None, 5, [], "a"])
+def test_a_mark_that_does_not_say_what_was_asked_for_is_no_mark_of_this_run(tmp_path, asked):
+    done = run(tmp_path / "run", epochs=1)
+    mark = json.loads((done.folder / "attnrate.json").read_text())
+    (done.folder / "attnrate.json").write_text(json.dumps({**mark, "asked": asked}))
+    with pytest.raises(InputError, match="another"):
+        run(done.folder, epochs=1)
+
+
 def test_results_that_cannot_be_read_are_said(tmp_path):
     done = run(tmp_path / "run", epochs=1)
     (done.folder / "model.safetensors").write_bytes(b"spoiled")
     with pytest.raises(StoreError, match=r"no whole checkpoint.*train the model again"):
         trained(done.folder)
-    (done.folder / "result.json").write_text("{}")
+    for text in ("{}", "[]", "[" * 50_000, "no json"):
+        (done.folder / "result.json").write_text(text)
+        with pytest.raises(StoreError, match="cannot be read"):
+            trained(done.folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epochs": []},
+        {"epochs": 5},
+        {"epochs": {"a": 1}},
+        {"epochs": [{"seconds": "long"}]},
+        {"scores": {}},
+        {"scores": {"tests": 5, "test_error": "small"}},
+        {"scores": {"tests": None, "test_error": 0.5}},
+        {"scores": [1]},
+    ],
+)
+def test_results_with_something_else_in_them_are_said(tmp_path, changes):
+    done = run(tmp_path / "run", epochs=1)
+    told = json.loads((done.folder / "result.json").read_text())
+    if isinstance(changes.get("epochs"), list) and changes["epochs"]:
+        changes = {"epochs": [told["epochs"][0] | changes["epochs"][0]]}
+    (done.folder / "result.json").write_text(json.dumps(told | changes))
     with pytest.raises(StoreError, match="cannot be read"):
         trained(done.folder)
+
+
+def test_a_mark_without_a_task_is_said(tmp_path):
+    done = run(tmp_path / "run", epochs=1)
+    mark = json.loads((done.folder / "attnrate.json").read_text())
+    for task in (None, [], "chess"):
+        (done.folder / "attnrate.json").write_text(json.dumps({**mark, "task": task}))
+        with pytest.raises(StoreError, match="cannot be read"):
+            trained(done.folder)
 
 
 def test_a_trained_model_is_profiled_on_a_folder_of_images(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from attnrate.errors import InputError, StoreError
@@ -91,3 +92,28 @@ def test_weights_alone_start_another_run_and_must_fit(tmp_path: Path) -> None:
     other = nn.Sequential(nn.Linear(3, 5), nn.LayerNorm(5))
     with pytest.raises(InputError, match=r"another model: 0\.bias has the shape \(5,\)"):
         store.load_weights(other, store.read(path))
+
+
+@pytest.mark.parametrize("told", ["5", "[1]", "null", "[" * 50_000, '{"epochs": null}', "{}"])
+def test_a_checkpoint_that_does_not_say_what_it_is_of_is_told(tmp_path: Path, told: str) -> None:
+    path = tmp_path / "epoch-00001.safetensors"
+    save_file({"model.x": torch.ones(2)}, path, {"attnrate": told})
+    assert isinstance(store.facts_of(path), dict)
+    with pytest.raises(StoreError, match="no whole checkpoint"):
+        store.read(path)
+
+
+@pytest.mark.parametrize("settings", [5, [], {"model": []}, {"recipe": None}])
+def test_settings_of_another_kind_are_told(tmp_path: Path, settings: object) -> None:
+    found = store.Checkpoint(1, {}, {"settings": settings})
+    with pytest.raises(StoreError, match="which settings"):
+        store.require_same(found, {"model": {"width": 3}}, tmp_path)
+
+
+def test_optimiser_memory_that_is_missing_in_part_does_not_fit() -> None:
+    model, optimizers = trained()
+    whole = store.snapshot(1, model, optimizers, {})
+    missing = next(name for name in whole.tensors if name.endswith(".exp_avg"))
+    part = {name: value for name, value in whole.tensors.items() if name != missing}
+    with pytest.raises(ValueError, match="memory is missing"):
+        store.restore(store.Checkpoint(1, part, {}), model, optimizers)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import fields
 from pathlib import Path
 
 import epoch_standin
@@ -15,17 +16,20 @@ import numpy as np
 import pytest
 import torch
 
-from attnrate.errors import AccuracyWarning, InputError
+from attnrate.errors import AccuracyWarning, InputError, StoreError
 from attnrate.fitting import checkpoint as store
 from attnrate.fitting import epochs
 from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
 from attnrate.fitting.epochs import (
+    Epoch,
     EpochRecipe,
     evaluate,
     make_optimizers,
     train_epochs,
 )
 from attnrate.models.vit import ViT
+
+HISTORY = tuple(each.name for each in fields(Epoch))
 
 
 def small(**changes: object) -> ViT:
@@ -179,14 +183,49 @@ def test_an_error_in_the_data_comes_out_of_the_loop() -> None:
     ("changes", "said"),
     [
         ({"lr": -1.0}, r"recipe\.lr"),
+        ({"lr": 1e300}, r"recipe\.lr .* at most 1e\+30"),
         ({"epochs": 0}, r"recipe\.epochs"),
         ({"warmup": 1.0}, r"recipe\.warmup is out of range"),
         ({"threads": 0}, r"recipe\.threads"),
+        ({"threads": 10**9}, r"recipe\.threads"),
     ],
 )
 def test_wrong_recipes_are_told(changes: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         EpochRecipe(**changes)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"history": 5},
+        {"history": [{"a": 1}]},
+        {"history": [dict.fromkeys(HISTORY, "a")]},
+        {"machine": 7},
+        {"machine": {"threads": 10**9}},
+        {"precision": "float8"},
+        {"precision": []},
+    ],
+)
+def test_a_checkpoint_that_lies_about_its_run_is_told(
+    tmp_path: Path, facts: dict[str, object]
+) -> None:
+    epoch_standin.run(tmp_path, until=1)
+    (path,) = store.saved(tmp_path)
+    found = store.read(path)
+    store.write(tmp_path, store.Checkpoint(1, found.tensors, {**found.facts, **facts}))
+    with pytest.raises(StoreError, match="does not fit the run"):
+        epoch_standin.run(tmp_path)
+
+
+def test_a_checkpoint_without_a_tensor_of_the_run_is_told(tmp_path: Path) -> None:
+    epoch_standin.run(tmp_path, until=1)
+    (path,) = store.saved(tmp_path)
+    found = store.read(path)
+    tensors = {name: value for name, value in found.tensors.items() if name != "random.cpu"}
+    store.write(tmp_path, store.Checkpoint(1, tensors, found.facts))
+    with pytest.raises(StoreError, match="does not fit the run"):
+        epoch_standin.run(tmp_path)
 
 
 def test_wrong_places_are_told(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_the_sequences_of_a_fit_are_those_of_its_batches(steps: int) -> None:
         ("start", "warm"),
         ("lr", 0.0),
         ("lr", float("nan")),
+        ("lr", 1e300),
         ("steps", 0),
         ("steps", 2.5),
         ("batch", -1),

@@ -157,7 +157,7 @@ def test_a_part_that_is_no_table_is_refused_with_its_value(value: object) -> Non
     assert caught.value.value == value
 
 
-@pytest.mark.parametrize("text", ["[target", "a = ", "[grid]\nx = 1\nx = 2"])
+@pytest.mark.parametrize("text", ["[target", "a = ", "[grid]\nx = 1\nx = 2", "a = " + "[" * 3000])
 def test_a_file_that_is_no_toml_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "grid.toml"
     path.write_text(text)

@@ -174,6 +174,8 @@ def test_the_command_refuses_an_export_before_it_runs(tmp_path: Path) -> None:
         run_from_cli(tmp_path / "none.toml", export="t.xlsx")
     with pytest.raises(InputError, match="spec must be a file"):
         run_from_cli(3)
+    with pytest.raises(InputError, match="must be a file"):
+        run_from_cli(Path("."), status=True)
 
 
 @given(st.floats(0.01, 1e4), st.integers(3, 50), st.integers(1, 1000), st.integers(1, 64))

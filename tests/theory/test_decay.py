@@ -56,6 +56,7 @@ def test_an_exact_exponential_is_found_with_its_rate(rate):
     ("sigma", "rank"),
     [
         ([1.0, 0.0], 1),
+        ([1e-313, 0.0], 1),
         ([1.262169, 0.5, 0.396143, 0.0, 0.0], 3),
         ([1.262169, 0.5, 0.396143, 1e-16, 3e-17], 3),
         ([1.0, 1e-5, 1e-17, 9e-18, 5e-18], 2),
@@ -160,6 +161,11 @@ def test_a_gaussian_coupling_decays_faster_than_any_exponential():
     x, w = np.polynomial.legendre.leggauss(120)
     rho = np.exp(-((x[:, None] - x) ** 2) / 8 / 0.1**2) * np.sqrt(np.outer(w, w)) / 2
     assert fit_decay(np.linalg.svd(rho, compute_uv=False)).law == "superexponential"
+
+
+def test_a_spectrum_that_is_floor_but_for_two_values_gets_an_answer():
+    # The fitted law falls by next to nothing over the floor; nothing may be divided by that.
+    assert fit_decay([3991.0, 298.0] + [1.0] * 8).reason.endswith(".")
 
 
 def test_few_values_and_zeros_carry_no_law():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from attnrate.errors import InputError
 from attnrate.files import replaced
@@ -51,7 +52,7 @@ def save(figure: "Figure", path: Path) -> None:
 
 def busy(what: str) -> Any:
     """A spinner on a terminal, nothing in a pipe."""
-    return Console(stderr=True).status(f"{what} ...")
+    return Console(stderr=True).status(Text(f"{what} ..."))
 
 
 def print_json(value: dict[str, Any]) -> None:

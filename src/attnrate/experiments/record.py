@@ -15,6 +15,7 @@ from attnrate.figures.figure import (
     table_to_plain,
 )
 from attnrate.files import write_whole
+from attnrate.typed import require_types
 
 FORMAT = 1
 _EMPTY = Conclusion((), (), (), ())
@@ -83,7 +84,9 @@ def save_record(record: Record, path: Path) -> None:
 def load_record(path: Path) -> Record:
     """The record in that file."""
     try:
-        return record_from_plain(json.loads(path.read_text(encoding="utf-8")))
+        record = record_from_plain(json.loads(path.read_text(encoding="utf-8")))
+        require_types(record)
+        return record
     except InputError:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:

@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -29,6 +29,7 @@ from attnrate.folders import look_at, read_mark, write_mark
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
 from attnrate.targets.alter import move_to_end
+from attnrate.typed import require_types
 
 Task = Literal["cifar10", "translation"]
 #: Passes over the data: up to an hour on two shared cores for either
@@ -36,6 +37,8 @@ EPOCHS: dict[str, int] = {"cifar10": 15, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
 _LOCK = ".lock"
+# what reading a file and the JSON in it can raise
+_UNREADABLE = (OSError, ValueError, RecursionError)
 _IMAGES = (50_000, 10_000)
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
@@ -141,13 +144,15 @@ def trained(folder: object) -> Trained:
             "there is no finished model in this folder", str(place), "Run the same train again."
         )
     try:
+        task = mark["task"]
         found = json.loads(result.read_text(encoding="utf-8"))
         epochs, scores = tuple(map(_epoch, found["epochs"])), dict(found["scores"])
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+        _require_whole(task, epochs, scores)
+    except (*_UNREADABLE, AttributeError, KeyError, TypeError) as problem:
         raise StoreError(
             f"the results cannot be read ({problem})", result, "Train again in another folder."
         ) from problem
-    return Trained(read_model(place), mark["task"], epochs, scores, place)
+    return Trained(read_model(place), task, epochs, scores, place)
 
 
 def _asked(
@@ -255,6 +260,36 @@ def _kept(
 def _without_nan(epoch: Mapping[str, Any]) -> dict[str, Any]:
     """Values that there are none of as null, which JSON has."""
     return {name: None if value != value else value for name, value in epoch.items()}
+
+
+@dataclass(frozen=True)
+class _ImageScores:
+    """What is always told of a model of images."""
+
+    tests: int
+    test_error: float
+
+
+@dataclass(frozen=True)
+class _TextScores:
+    """What is always told of a translator."""
+
+    tests: int
+    documented: bool
+    bleu: float
+    bleu_half: float
+    signature: str
+    samples: list[list[str]]
+
+
+def _require_whole(task: object, epochs: tuple[Epoch, ...], scores: Mapping[str, Any]) -> None:
+    """A ValueError, KeyError or TypeError for results in which something is missing or wrong."""
+    if not epochs:
+        raise ValueError("there are no epochs")
+    for epoch in epochs:
+        require_types(epoch)
+    kind = {"cifar10": _ImageScores, "translation": _TextScores}[cast(Task, task)]
+    require_types(kind(**{each.name: scores[each.name] for each in fields(kind)}))
 
 
 def _epoch(told: Mapping[str, Any]) -> Epoch:

@@ -229,7 +229,7 @@ def _series(plain: dict[str, Any]) -> Series:
 _NUMBERS = ("x", "y", "low", "high")
 
 
-def _numbers(values: list[float | None]) -> tuple[Number, ...]:
+def _numbers(values: list[Number | None]) -> tuple[Number, ...]:
     return tuple(math.nan if value is None else value for value in values)
 
 

@@ -30,8 +30,10 @@ from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
 from attnrate.fitting.feed import Ahead, Batch, Feed
 from attnrate.fitting.memory import kept_memory
 from attnrate.fitting.muon import Muon
+from attnrate.fitting.recipe import LARGEST_RATE
 from attnrate.targets.checks import require_number
 from attnrate.targets.seeds import spread
+from attnrate.typed import require_types
 
 _MODES = {"optimizer": ("muon", "adamw"), "precision": ("auto", "float32", "bfloat16")}
 #: A lower precision must be so many times faster before it is taken
@@ -80,8 +82,10 @@ def _check(name: str, value: object) -> None:
             as_threads("recipe.threads", value)
     elif name == "seed":
         require_whole("recipe.seed", value, 0, (1 << 62) - 1)
-    elif name in ("lr", "clip"):
-        require_number(f"recipe.{name}", value, above=0.0)
+    elif name == "lr":
+        require_number("recipe.lr", value, above=0.0, most=LARGEST_RATE)
+    elif name == "clip":
+        require_number("recipe.clip", value, above=0.0)
     elif require_number(f"recipe.{name}", value) < 0 or (name == "warmup" and not value < 1):  # type: ignore[operator]
         raise InputError(f"recipe.{name} is out of range", value, "Pass 0.05, say.")
 
@@ -157,6 +161,8 @@ def train_epochs(
     facts = {} if before is None else dict(before.facts)
     with _fitting(place):
         history = [Epoch(**each) for each in facts.get("history", [])]
+        for epoch in history:
+            require_types(epoch)
         if facts.get("precision") is not None:
             require_choice("precision", facts["precision"], ("float32", "bfloat16"))
         told = facts.get("machine", {}).get("threads")

@@ -20,7 +20,9 @@ _CHOICES = {
     "decay": ("none", "linear"),
     "start": ("model", "compiled"),
 }
-_NUMBERS = ("lr", "clip", "gain")
+_NUMBERS = ("clip", "gain")
+#: Weights hold 3e38 at most, and optimisers take up to 20 times the step size
+LARGEST_RATE = 1e30
 #: Whole numbers, the least and the most of each
 _WHOLE: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("steps", "batch", "first_batch", "check_every", "patience"), (1, None)),
@@ -32,6 +34,8 @@ _WHOLE: dict[str, tuple[int, int | None]] = {
 def _check(name: str, value: object) -> None:
     if name in _CHOICES:
         require_choice(f"recipe.{name}", value, _CHOICES[name])
+    elif name == "lr":
+        require_number("recipe.lr", value, above=0.0, most=LARGEST_RATE)
     elif name in _NUMBERS:
         require_number(f"recipe.{name}", value, above=0.0)
     elif name in _WHOLE:

@@ -141,7 +141,7 @@ def run_from_cli(
     """
     from attnrate.fitting.table import check_export
 
-    if not isinstance(path, (str, Path)):
+    if not isinstance(path, (str, Path)) or not Path(path).name:
         raise InputError("the spec must be a file", path, "As grid.toml.")
     store = Path(path).with_suffix(".sqlite") if store is None else store
     if export is not None:

@@ -10,13 +10,20 @@ from jaxtyping import Float64
 from attnrate.errors import InputError
 
 
-def require_number(name: str, value: object, above: float | None = None) -> float:
-    """`value` as a float, or an InputError when it is not finite or not above `above`."""
+def require_number(
+    name: str, value: object, above: float | None = None, most: float | None = None
+) -> float:
+    """`value` as a float, or an InputError when it is not finite, not above `above` or too large.
+
+    `most` is the largest that is taken; without it any finite number is.
+    """
     wanted = "a finite number" + ("" if above is None else f" greater than {above:g}")
+    wanted += "" if most is None else f", at most {most:g}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} must be {wanted}", value, f"Pass {name} as a number.")
     number = float(value)
-    if not math.isfinite(number) or (above is not None and number <= above):
+    low, high = above is not None and number <= above, most is not None and number > most
+    if not math.isfinite(number) or low or high:
         raise InputError(f"{name} must be {wanted}", value, f"Pass {name} as {wanted}.")
     return number
 

@@ -18,6 +18,7 @@ spectra of Fig. 1 with alpha > 1, and for alpha <= 1 it does not vanish as their
 """
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.targets import AttentionTarget
 from attnrate.theory.basis import CouplingBasis, as_gauge, coupling_basis, require_softmax
-from attnrate.theory.compile import knots, value_range
+from attnrate.theory.compile import pieces_of, value_range
 from attnrate.theory.complexity import (
     Complexity,
     complexity,
@@ -102,7 +103,14 @@ def jackson_bound(
     trivial = target.length * diameter if chosen == "l1" else diameter**2
     if form == "printed":
         measures = complexity(target, alpha, family, modulo)
-        return replace(_printed(target, measures, m_h, m_ff), norm=chosen, trivial=trivial)
+        printed = _printed(target, measures, m_h, m_ff)
+        if not isfinite(measures.C1) or not isfinite(printed.value):
+            raise InputError(
+                "the printed bound is beyond the largest number with this alpha",
+                alpha,
+                "Pass the alpha of the spectrum, or leave it out.",
+            )
+        return replace(printed, norm=chosen, trivial=trivial)
     basis = coupling_basis(target, modulo)
     terms = m_h if m_ff is None else min(m_h, basis.smooth_rank)
     rank = lipschitz_of_F(target) * radius_of_f(target) * _logit_error(basis, terms)
@@ -151,12 +159,12 @@ def _network_error(target: AttentionTarget, basis: CouplingBasis, m_h: int, m_ff
             type(target.inputs).__name__,
             "Leave m_ff out: the rank term alone holds for any law.",
         )
-    pieces = knots(domain.axes[0], m_ff).pieces
+    pieces = pieces_of(domain.axes[0], m_ff)
     both = parts.bases(m_h)[: basis.smooth_rank] / pieces**2
     sigma, sup = basis.sigma[: len(both)], measures.sup_bases
     # |phi psi - phî psî| <= |phi| e_psi + |psi| e_phi + e_phi e_psi, with e_phi + e_psi = both
     coupling = float(np.sum(sigma * (sup * both + both**2 / 4)))
-    outer = parts.outer / knots((value_range(target),), m_ff).pieces ** 2
+    outer = parts.outer / pieces_of((value_range(target),), m_ff) ** 2
     return measures.K_F * (radius_of_f(target) * coupling + parts.inner / pieces**2) + outer
 
 

@@ -55,6 +55,13 @@ def knots(intervals: tuple[tuple[float, float], ...], m_ff: int) -> Knots:
 
     One more piece bridges each gap, where there are no tokens.
     """
+    pieces = pieces_of(intervals, m_ff)
+    places = [t for a, b in intervals for t in np.linspace(a, b, pieces + 1).tolist()]
+    return Knots(tuple(places), pieces)
+
+
+def pieces_of(intervals: tuple[tuple[float, float], ...], m_ff: int) -> int:
+    """How many pieces each interval gets in a network of m_ff units."""
     pieces = (m_ff + 1) // len(intervals) - 1
     if pieces < 1:
         raise InputError(
@@ -62,8 +69,7 @@ def knots(intervals: tuple[tuple[float, float], ...], m_ff: int) -> Knots:
             m_ff,
             "A network bends once in each interval and once in each gap at the least.",
         )
-    places = [t for a, b in intervals for t in np.linspace(a, b, pieces + 1).tolist()]
-    return Knots(tuple(places), pieces)
+    return pieces
 
 
 def _network(

@@ -125,10 +125,12 @@ def complexity(
     basis, plain = coupling_basis(target, modulo), coupling_basis(target, None)
     alpha = decay_exponent(basis.sigma) if alpha is None else require_number("alpha", alpha)
     K_F, sup_f, sup_bases = lipschitz_of_F(target), _sup_f(target), _sup_bases(basis)
+    with np.errstate(over="ignore"):  # an alpha far beyond the spectrum's has the envelope inf
+        C1, C1_plain = envelope(basis.sigma, alpha), envelope(plain.sigma, alpha)
     return Complexity(
         C0=max(K_F * sup_f * sup_bases, 1.0),
-        C1=envelope(basis.sigma, alpha),
-        C1_plain=envelope(plain.sigma, alpha),
+        C1=C1,
+        C1_plain=C1_plain,
         alpha=alpha,
         beta=chosen.beta,
         family=chosen.name,
@@ -196,6 +198,7 @@ def _sup_f(target: AttentionTarget) -> float:
     return float(target.f(x).norm(dim=-1).max())
 
 
+@lru_cache(maxsize=64)
 def _sup_bases(basis: CouplingBasis) -> float:
     """sup_i ‖psi_i‖_∞ + ‖phi_i‖_∞."""
     if basis.rank == 0:

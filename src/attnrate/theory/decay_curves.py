@@ -31,6 +31,15 @@ NOISE = 1e-2
 STRONG_EVIDENCE = 6.0
 """What a difference in BIC must exceed ("strong" on the scale of Kass & Raftery 1995)."""
 
+POSITIVE_EVIDENCE = 2.0
+"""A smaller difference in BIC is "not worth more than a bare mention" on the same scale."""
+
+LEAST_VALUES = 8
+"""Fewer values than this carry no evidence for a law."""
+
+LONGEST = 40.0
+"""The longest correlation time of noise, in values, that is thought possible."""
+
 JOINS = (1, 2)
 """The p with which a floor is joined to a law: by addition, or by the root of the squares."""
 
@@ -131,34 +140,42 @@ def chosen(curves: list[Curve], time: float) -> Curve:
 
 def bic(curve: Curve, time: float, noise: float = NOISE) -> float:
     """Bayesian information criterion with n / `time` independent values and a least `noise`."""
-    n = max(curve.residual.size / time, curve.parameters + 1.0)
+    n = _independent(curve, time)
     variance = curve.sse / curve.residual.size + noise**2
     return float(n * np.log(variance) + curve.parameters * np.log(n))
 
 
 def aic(curve: Curve, time: float, noise: float) -> float:
     """Akaike's information criterion, in the terms of `bic`."""
-    n = max(curve.residual.size / time, curve.parameters + 1.0)
+    n = _independent(curve, time)
     return bic(curve, time, noise) + curve.parameters * (2.0 - float(np.log(n)))
 
 
-def correlation_time(residual: Vector) -> float:
-    """How many neighbouring residuals count as one (integrated autocorrelation, at least 1).
+def _independent(curve: Curve, time: float) -> float:
+    """How many independent values a curve was fitted to, at least LEAST_VALUES.
 
-    Summed up to the first lag that exceeds five times the sum so far (Sokal's window), since the
-    far lags are noise.
+    The number must not depend on the curve's parameters: in n log(variance), the curve with the
+    larger n would win by the smallness of the noise alone.
     """
-    n = residual.size
-    centred = residual - residual.mean()
-    variance = float(centred @ centred)
-    if variance <= n * 1e-24:
+    return max(curve.residual.size / time, float(LEAST_VALUES))
+
+
+def correlation_time(curve: Curve) -> float:
+    """How many neighbouring residuals count as one, (1 + c) / (1 - c), from 1 to LONGEST.
+
+    c is the correlation of neighbours in noise that is autoregressive along k, as in
+    `decay_noise.py`. A curve with p parameters follows the noise, so that its residuals show less:
+    c - (p + (p + 2) c) / n on average (Marriott & Pope 1954 for p = 0 and 1, and so on). Sums over
+    many lags are of no use for few values: they cancel in residuals, whatever the noise is.
+    """
+    n, p = curve.residual.size, curve.parameters
+    if curve.sse <= n * 1e-24:
         return 1.0
-    time = 1.0
-    for lag in range(1, n // 2):
-        time += 2.0 * float(centred[:-lag] @ centred[lag:]) / variance
-        if lag >= 5.0 * time:
-            break
-    return min(max(time, 1.0), n / 4.0)
+    seen = float(curve.residual[1:] @ curve.residual[:-1]) / curve.sse
+    c = (n * seen + p) / max(n - p - 2, 1)
+    longest = (LONGEST - 1.0) / (LONGEST + 1.0)
+    c = min(max(c, 0.0), longest)
+    return (1.0 + c) / (1.0 - c)
 
 
 def lines(x: Float[np.ndarray, "g n"], y: Vector) -> Float[np.ndarray, "g n"]:

@@ -48,7 +48,8 @@ def gap_rank(values: Vector) -> int | None:
     """
     if values[0] == 0.0 or values.size < 2:
         return None
-    y = np.log(np.maximum(values, EPS * values[0]))
+    # Relative to the first value, because EPS times a denormal number is zero.
+    y = np.log(np.maximum(values / values[0], EPS))
     steps = y[:-1] - y[1:]
     for r in range(1, values.size):
         if values[r] > FLOOR_CEILING * values[0] or steps[r - 1] < np.log(1e3):

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from attnrate.theory.decay_curves import Curve, Vector
+from attnrate.theory.decay_curves import LONGEST, Curve, Vector
 
 SEED = 20230518
 """The same spectrum gets the same interval, every time."""
@@ -25,8 +25,8 @@ SEED = 20230518
 RANGE = (0.4, 60.0)
 """Sizes of the noise that are looked at first, in units of the residuals' root mean square."""
 
-LONGEST = 40.0
-"""The longest correlation time of noise, in values, that is thought possible."""
+NEAREST = 0.15
+"""The share of the last draws that counts: those whose residuals look most like the given ones."""
 
 BLOCKS = 10
 """Stretches of k over which residuals are averaged to see how they drift."""
@@ -141,7 +141,7 @@ def _likely(law: Curve, k: Vector, window: slice) -> _Likely:
     scale = np.array([rest.std() + 1e-9, 1.0 / np.sqrt(error.shape[1]), 1.0 / np.sqrt(2 * BLOCKS)])
     away = (looks - np.clip(seen, looks.min(axis=0), looks.max(axis=0))) / scale
     distance = np.sum(away**2, axis=1)
-    weight = np.maximum(1.0 - distance / np.quantile(distance, 0.25), 0.0)
+    weight = np.maximum(1.0 - distance / np.quantile(distance, NEAREST), 0.0)
     return _Likely(error, weight / weight.sum(), away)
 
 
@@ -161,9 +161,9 @@ def _looks(residuals: Spectra) -> Looks:
 
 @lru_cache(maxsize=16)
 def _noise(n: int) -> tuple[Spectra, tuple[slice, slice, slice]]:
-    """Standard normal noise along k in rows, in three groups; every other row is correlated."""
+    """Standard normal noise along k in rows, in three groups; two rows of three are correlated."""
     few = float(np.clip(180_000 / n, 200, 1000)) / 1000
-    ends = np.cumsum([int(share * few) for share in (120, 200, 680)])
+    ends = np.cumsum([int(share * few) for share in (120, 200, 1400)])
     rng = np.random.default_rng(SEED)
     z = rng.standard_normal((int(ends[-1]), n))
     # The correlation time (1 + c) / (1 - c) is uniform in its logarithm: no scale is preferred.
