@@ -165,6 +165,12 @@ def test_a_file_that_is_no_toml_is_refused(text: str, tmp_path: Path) -> None:
         load_spec(path)
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no /dev/zero")
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(InputError, match="at most 10,000,000 bytes"):
+        load_spec(Path("/dev/zero"))
+
+
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         load_spec(tmp_path / "none.toml")

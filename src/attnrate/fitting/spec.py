@@ -36,6 +36,8 @@ from attnrate.fitting.trial import Trial
 _TABLES = ("target", "model", "recipe")
 _NAMES = (*_TABLES, "seed", "grid")
 _MOST = 1_000_000
+#: Bytes of a spec; devices such as /dev/zero have no end
+_LARGEST = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,13 @@ def require_distinct(jobs: Iterable[Job]) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST + 1)
+        if len(raw) > _LARGEST:
+            raise InputError(
+                f"a spec has at most {_LARGEST:,} bytes, and this file has more", str(path)
+            )
+        return tomllib.loads(raw.decode())
     except OSError as problem:
         raise InputError(
             f"the spec cannot be read ({problem.strerror})", str(path), "Check the name."
