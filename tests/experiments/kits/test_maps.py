@@ -42,7 +42,8 @@ class Given(Transformer):
 
 def measured(change=lambda weights: weights, shift=0.0, target=None, rows=None):
     target = target or nearest_point()
-    return maps.measures(Given(target, change, shift), target, maps.fresh(target, 0, 64), rows)
+    done = maps.Fitted(target, Given(target, change, shift), 0)
+    return done.measures(done.fresh(64), rows)
 
 
 def test_exact_attention_is_right_everywhere():
@@ -73,15 +74,14 @@ def test_rows_whose_true_argmax_is_not_unique_are_not_counted():
     target = selection(length=3, k=3)
     x = target.sample(2, 0)
     x[:, :, 2:5] = torch.tensor([[0.0, 1.0, 2.0], [1.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
-    found = maps.measures(Given(target, lambda weights: weights.flip(-1)), target, x)
+    found = maps.Fitted(target, Given(target, lambda weights: weights.flip(-1)), 0).measures(x)
     # Row 0 is not counted, row 1 keeps its argmax (the middle), row 2 does not.
     assert found.link == 0.5
 
 
 def test_only_the_rows_asked_for_are_measured():
     target = centre_of_gravity()
-    x = maps.fresh(target, 0, 64)
-    predicts = x[..., 5] == 1
+    predicts = maps.Fitted(target, Given(target), 0).fresh(64)[..., 5] == 1
 
     def spoil(weights):
         return torch.where(predicts[..., None], torch.full_like(weights, 0.1), weights)
@@ -102,8 +102,8 @@ def test_the_standard_error_of_a_share_is_that_of_independent_sequences():
 
 def test_F_f_of_a_shifted_model_is_off_by_the_shift():
     target = nearest_point()
-    tokens = maps.fresh(target, 1, 500).flatten(0, 1)
-    found = maps.pointwise(Given(target, shift=0.25), target, tokens)
+    done = maps.Fitted(target, Given(target, shift=0.25), 1)
+    found = done.pointwise(done.fresh(500).flatten(0, 1))
     assert found.rms == pytest.approx(0.25)
     assert found.spread == pytest.approx(1 / math.sqrt(12), rel=0.02)
     curve = found.curve
@@ -115,14 +115,10 @@ def test_F_f_of_a_shifted_model_is_off_by_the_shift():
 
 
 def test_of_a_diverged_fit_nothing_is_measured(monkeypatch):
-    target = nearest_point()
-    model = Given(target)
-    recipe = build_recipe({})
-    gone = Fit(math.nan, math.nan, 1.5, 7, "diverged", 0, recipe, 0.1, (math.nan,), (), model)
-    monkeypatch.setattr(
-        maps.MapFit, "fitted", lambda self: maps.Fitted(target, model, gone), raising=True
-    )
-    outcome = Links(target={}, model={}, recipe={}).run()
+    nan, model = math.nan, Given(nearest_point())
+    gone = Fit(nan, nan, 1.5, 7, "diverged", 0, build_recipe({}), 0.1, (nan,), (), model)
+    monkeypatch.setattr(maps, "fit", lambda *given, **settings: gone)
+    outcome = Links(target={"kind": "nearest_point"}, model={}, recipe={}).run()
     assert outcome == maps.RowsOutcome(None, None, 1.5, 7, "diverged")
 
 

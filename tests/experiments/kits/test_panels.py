@@ -6,9 +6,8 @@ import pytest
 
 from attnrate.experiments.contract import Done
 from attnrate.experiments.kits import panels
-from attnrate.experiments.kits.maps import Measures, RowsOutcome
+from attnrate.experiments.kits.maps import Example, Measures, RowsOutcome
 from attnrate.experiments.paper.fig4 import Links
-from attnrate.statistics import Interval
 
 
 def group(*outcomes):
@@ -18,7 +17,7 @@ def group(*outcomes):
 
 def link(*values):
     outcomes = [RowsOutcome(rows=Measures(link=value, link_se=0.01)) for value in values]
-    return panels.link(group(*outcomes), lambda one: one.rows)
+    return group(*outcomes).link(lambda one: one.rows)
 
 
 def test_one_seed_has_the_interval_of_its_inputs_several_that_over_seeds():
@@ -31,8 +30,7 @@ def test_one_seed_has_the_interval_of_its_inputs_several_that_over_seeds():
 
 def test_what_is_missing_is_left_out():
     measured, diverged = RowsOutcome(rows=Measures(link=0.9, link_se=0.01)), RowsOutcome(error=None)
-    found = panels.link(group(measured, diverged), lambda one: one.rows)
-    assert found.count == 1
+    assert group(measured, diverged).link(lambda one: one.rows).count == 1
     assert link().count == 0
     assert link(0.9).seeds == ""
     assert "from 0.8 to 0.9 over 2 seeds" in link(0.9, 0.8).seeds
@@ -67,9 +65,10 @@ def test_a_restricted_model_can_correct_a_statement_but_not_decide_it(whole, res
 def test_fits_that_differ_leave_it_open():
     assert panels.at_most([0.001, 0.03], 0.02) == panels.Kept(1, 2)
     assert panels.at_most([0.001, 0.03], 0.02).verdict == "open"
-    assert panels.at_most([0.001, 0.02], 0.02).verdict == "holds"
-    assert panels.at_least([0.001, 0.01], 0.02).verdict == "does not hold"
-    assert panels.at_least([], 0.02).verdict == "open"
+    assert link(0.001, 0.02).at_most(0.02).verdict == "holds"
+    assert link(0.001, 0.02).at_least(0.02).verdict == "open"
+    assert link(0.001, 0.01).at_least(0.02).verdict == "does not hold"
+    assert link().at_least(0.02).verdict == "open"
 
 
 def test_intervals_end_where_shares_and_errors_do():
@@ -81,6 +80,14 @@ def test_intervals_end_where_shares_and_errors_do():
 
 
 def test_shares_are_printed_in_per_cent():
-    assert panels.percent(Interval(0.99, 0.95, 1.0, 5)) == "99.0 % [95.0, 100.0]"
-    assert panels.percent(Interval(0.5, math.nan, math.nan, 1)) == "50.0 %"
-    assert panels.percent(link()) == "–"
+    assert panels.Number(0.99, 0.95, 1.0, 5).percent == "99.0 % [95.0, 100.0]"
+    assert panels.Number(0.5, math.nan, math.nan, 1).percent == "50.0 %"
+    assert link().percent == "–"
+
+
+def test_links_are_drawn_from_a_weight_on_and_right_where_the_truth_has_them():
+    shown = Example(((0.0,), (0.0,)), ((0.3, 0.7), (0.05, 0.95)), ((0.0, 1.0), (1.0, 0.0)), 0.6)
+    places = {0: (0.0, 0.0), 1: (1.0, 0.0)}
+    drawn = panels.links_panel("links", shown, {1: (1.0, 1.0)}, places, 0.05, 0.5, ("a", "b"))
+    assert drawn.links == ((0, 0, 0.05), (0, 1, 0.95))
+    assert drawn.right == (True, False)

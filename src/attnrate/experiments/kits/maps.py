@@ -21,7 +21,7 @@ from attnrate.fitting.build import (
     complete_recipe,
     complete_target,
 )
-from attnrate.fitting.fit import Fit, fit
+from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
 from attnrate.models.transformer import Transformer
 from attnrate.targets import AttentionTarget, Target
@@ -45,7 +45,15 @@ NEAR = 0.05
 
 @dataclass(frozen=True)
 class Measures:
-    """Learned attention against the true one, over some rows; see `measures`."""
+    """Learned attention against the true one, over some rows.
+
+    - `link`: the share of rows whose largest weight is the true one's, over rows whose true
+      argmax is unique, with its standard error over sequences; this is argmax ρ̂ = argmax ρ, the
+      invariant of Prop. B.1 (2, 3).
+    - `near` and `near_link`: the share of rows with |Ĥ - H| at most NEAR, and `link` among them.
+    - `mae`: the mean |Â - A| over the entries of the rows; `moved`: the share of a row's weight
+      that lies elsewhere, half the sum of |Â - A|.
+    """
 
     link: float | None = None
     link_se: float | None = None
@@ -61,7 +69,11 @@ UNMEASURED = Measures()
 
 @dataclass(frozen=True)
 class Curve:
-    """F̂∘f̂ over bins of F∘f: both means, and F∘f plus 5 % and 95 % quantiles of the difference."""
+    """F̂∘f̂ over F∘f, in bins of equally many tokens.
+
+    Of each bin it has the mean of F∘f and of F̂∘f̂, and F∘f plus the 5 % and the 95 % quantile of the
+    difference.
+    """
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -119,15 +131,104 @@ M = TypeVar("M", bound=MapOutcome)
 
 @dataclass(frozen=True)
 class Fitted:
-    """A target and the model that was trained on it, in float64."""
+    """A target and the model that the fit with that seed has trained on it, in float64."""
 
     target: Attending
     model: Transformer
-    fit: Fit
+    seed: int
 
     def fresh(self, n: int | None = None) -> Float[Tensor, "n length d"]:
-        """Inputs that the fit has not seen: `n` of them, SEQUENCES by default."""
-        return fresh(self.target, self.fit.seed, n)
+        """Inputs that no fit has seen: `n` of them, SEQUENCES by default."""
+        return self.target.sample(SEQUENCES if n is None else n, _FRESH + self.seed)
+
+    def attentions(
+        self, x: Float[Tensor, "n length d"]
+    ) -> tuple[Float[Tensor, "n length length"], Float[Tensor, "n length length"]]:
+        """The model's attention weights and the target's, at [t, s]."""
+        with torch.no_grad():
+            return self.model.attention(x), self.target.attention(x)
+
+    def measures(
+        self, x: Float[Tensor, "n length d"], rows: Bool[Tensor, "n length"] | None = None
+    ) -> Measures:
+        """Learned attention against the true one, over the given rows, all by default."""
+        kept = torch.ones(x.shape[:2], dtype=torch.bool) if rows is None else rows
+        learned, true = self.attentions(x)
+        top = true.topk(2, dim=-1).values
+        counted = kept & (top[..., 0] - top[..., 1] > 1e-9)
+        right = counted & (learned.argmax(-1) == true.argmax(-1))
+        with torch.no_grad():
+            near = kept & ((self.model(x) - self.target(x)).norm(dim=-1) <= NEAR)
+        gap = (learned - true).abs()[kept]
+        link, link_se = _share(right, counted)
+        near_link, _ = _share(right & near, counted & near)
+        return Measures(
+            link=link,
+            link_se=link_se,
+            near=float(near.sum() / kept.sum()),
+            near_link=near_link,
+            mae=float(gap.mean()),
+            moved=float(gap.sum(-1).mean() / 2),
+        )
+
+    def pointwise(self, tokens: Float[Tensor, "k d"]) -> Pointwise:
+        """F̂∘f̂ against F∘f on tokens; of several outputs all are taken together."""
+        with torch.no_grad():
+            learned = self.model.pointwise(tokens).flatten()
+        base = self.target if isinstance(self.target, AttentionTarget) else self.target.base
+        assert isinstance(base, AttentionTarget)
+        true = base.F(base.f(tokens)).flatten()
+        points = [_point(true[part], learned[part]) for part in true.argsort().tensor_split(_BINS)]
+        return Pointwise(
+            rms=float((learned - true).square().mean().sqrt()),
+            spread=float(true.std()),
+            curve=Curve(*zip(*points, strict=True)),
+        )
+
+    def example(self, x: Float[Tensor, "1 length d"]) -> Example:
+        """Both attention matrices of one input."""
+        learned, true = self.attentions(x)
+        gap = float((learned - true).abs().mean())
+        return Example(entries(x[0]), entries(learned[0]), entries(true[0]), gap)
+
+    def all_rows(self, shown: Float[Tensor, "1 length d"]) -> RowsOutcome:
+        """The weights of all rows and F̂∘f̂ of all tokens on fresh inputs; `shown` as example."""
+        x = self.fresh()
+        return RowsOutcome(
+            rows=self.measures(x),
+            pointwise=self.pointwise(x.flatten(0, 1)),
+            example=self.example(shown),
+        )
+
+
+def entries(matrix: Float[Tensor, "rows columns"]) -> Entries:
+    """A matrix as plain numbers of six digits."""
+    return tuple(tuple(_rounded(entry) for entry in row) for row in matrix)
+
+
+def _point(
+    true: Float[Tensor, " k"], learned: Float[Tensor, " k"]
+) -> tuple[float, float, float, float]:
+    """x, y, low and high of a bin."""
+    centre, off = true.mean(), learned - true
+    low, high = centre + off.quantile(0.05), centre + off.quantile(0.95)
+    return _rounded(centre), _rounded(learned.mean()), _rounded(low), _rounded(high)
+
+
+def _share(
+    hits: Bool[Tensor, "n length"], cases: Bool[Tensor, "n length"]
+) -> tuple[float | None, float | None]:
+    """Hits in all cases, and its standard error; rows of one sequence are not independent."""
+    total = cases.sum()
+    if total == 0:
+        return None, None
+    share = hits.sum() / total
+    left = hits.sum(-1) - share * cases.sum(-1)
+    return float(share), float(left.std() * len(hits) ** 0.5 / total)
+
+
+def _rounded(value: Float[Tensor, ""]) -> float:
+    return round(float(value), _DIGITS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,17 +248,14 @@ class MapFit(Work):
         """The model as it is before training."""
         return build_model(self.model, target)
 
-    def fitted(self) -> Fitted:
-        """Fit the model to the target."""
-        target, recipe = build_target(self.target), build_recipe(self.recipe)
-        done = fit(target, lambda: self.make_model(target), recipe, seed=self.seed, threads=1)
-        return Fitted(cast(Attending, target), cast(Transformer, done.model.double()), done)
-
     def measured(self, kind: type[M], look: Callable[[Fitted], M]) -> M:
         """Fit, and what `look` finds; of a diverged fit only how it went."""
-        done = self.fitted()
-        found = kind() if done.fit.diverged else look(done)
-        return replace(found, **done.fit.outcome)
+        target, recipe = build_target(self.target), build_recipe(self.recipe)
+        done = fit(target, lambda: self.make_model(target), recipe, seed=self.seed, threads=1)
+        if done.diverged:
+            return replace(kind(), **done.outcome)
+        model = cast(Transformer, done.model.double())
+        return replace(look(Fitted(cast(Attending, target), model, self.seed)), **done.outcome)
 
 
 @dataclass(frozen=True)
@@ -191,116 +289,3 @@ def _spelled_out(job: MapFit, size: Size) -> MapFit:
         model=complete_model(job.model),
         recipe=complete_recipe(recipe),
     )
-
-
-def fresh(target: Target, seed: int, n: int | None = None) -> Float[Tensor, "n length d"]:
-    """Inputs that no fit has seen: `n` of them, SEQUENCES by default."""
-    return target.sample(SEQUENCES if n is None else n, _FRESH + seed)
-
-
-def look_at_rows(done: Fitted, shown: Float[Tensor, "1 length d"]) -> RowsOutcome:
-    """The weights of all rows and F̂∘f̂ of all tokens on fresh inputs, and the input `shown`."""
-    x = done.fresh()
-    return RowsOutcome(
-        rows=measures(done.model, done.target, x),
-        pointwise=pointwise(done.model, done.target, x.flatten(0, 1)),
-        example=example(done.model, done.target, shown),
-    )
-
-
-def measures(
-    model: Transformer,
-    target: Attending,
-    x: Float[Tensor, "n length d"],
-    rows: Bool[Tensor, "n length"] | None = None,
-) -> Measures:
-    """Learned attention against the true one, over the given rows, all by default.
-
-    - `link`: the share of rows whose largest weight is the true one's, over rows whose true
-      argmax is unique, with its standard error over sequences; this is argmax ρ̂ = argmax ρ, the
-      invariant of Prop. B.1 (2, 3).
-    - `near` and `near_link`: the share of rows with |Ĥ - H| at most NEAR, and `link` among them.
-    - `mae`: the mean |Â - A| over the entries of the rows; `moved`: the share of a row's weight
-      that lies elsewhere, half the sum of |Â - A|.
-    """
-    kept = torch.ones(x.shape[:2], dtype=torch.bool) if rows is None else rows
-    learned, true = attentions(model, target, x)
-    top = true.topk(2, dim=-1).values
-    counted = kept & (top[..., 0] - top[..., 1] > 1e-9)
-    right = counted & (learned.argmax(-1) == true.argmax(-1))
-    with torch.no_grad():
-        near = kept & ((model(x) - target(x)).norm(dim=-1) <= NEAR)
-    gap = (learned - true).abs()[kept]
-    link, link_se = _share(right, counted)
-    near_link, _ = _share(right & near, counted & near)
-    return Measures(
-        link=link,
-        link_se=link_se,
-        near=float(near.sum() / kept.sum()),
-        near_link=near_link,
-        mae=float(gap.mean()),
-        moved=float(gap.sum(-1).mean() / 2),
-    )
-
-
-def attentions(
-    model: Transformer, target: Attending, x: Float[Tensor, "n length d"]
-) -> tuple[Float[Tensor, "n length length"], Float[Tensor, "n length length"]]:
-    """The model's attention weights and the target's, at [t, s]."""
-    with torch.no_grad():
-        return model.attention(x), target.attention(x)
-
-
-def pointwise(model: Transformer, target: Attending, tokens: Float[Tensor, "k d"]) -> Pointwise:
-    """F̂∘f̂ against F∘f on tokens, with a curve of bins that have equally many tokens each.
-
-    Of several outputs all are taken together.
-    """
-    with torch.no_grad():
-        learned = model.pointwise(tokens).flatten()
-    base = target if isinstance(target, AttentionTarget) else target.base
-    assert isinstance(base, AttentionTarget)
-    true = base.F(base.f(tokens)).flatten()
-    points = [_point(true[part], learned[part]) for part in true.argsort().tensor_split(_BINS)]
-    return Pointwise(
-        rms=float((learned - true).square().mean().sqrt()),
-        spread=float(true.std()),
-        curve=Curve(*zip(*points, strict=True)),
-    )
-
-
-def _point(
-    true: Float[Tensor, " k"], learned: Float[Tensor, " k"]
-) -> tuple[float, float, float, float]:
-    """x, y, low and high of a bin."""
-    centre, off = true.mean(), learned - true
-    low, high = centre + off.quantile(0.05), centre + off.quantile(0.95)
-    return _rounded(centre), _rounded(learned.mean()), _rounded(low), _rounded(high)
-
-
-def entries(matrix: Float[Tensor, "rows columns"]) -> Entries:
-    """A matrix as plain numbers of six digits."""
-    return tuple(tuple(_rounded(entry) for entry in row) for row in matrix)
-
-
-def example(model: Transformer, target: Attending, x: Float[Tensor, "1 length d"]) -> Example:
-    """Both attention matrices of one input, with the input, and the mean |Â - A|."""
-    learned, true = attentions(model, target, x)
-    gap = float((learned - true).abs().mean())
-    return Example(entries(x[0]), entries(learned[0]), entries(true[0]), gap)
-
-
-def _share(
-    hits: Bool[Tensor, "n length"], cases: Bool[Tensor, "n length"]
-) -> tuple[float | None, float | None]:
-    """Hits in all cases, and its standard error; rows of one sequence are not independent."""
-    total = cases.sum()
-    if total == 0:
-        return None, None
-    share = hits.sum() / total
-    left = hits.sum(-1) - share * cases.sum(-1)
-    return float(share), float(left.std() * len(hits) ** 0.5 / total)
-
-
-def _rounded(value: Float[Tensor, ""]) -> float:
-    return round(float(value), _DIGITS)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from attnrate.experiments.claims import Verdict
-from attnrate.experiments.contract import Done
+from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.contract import Done, select
 from attnrate.experiments.kits.maps import (
     Curve,
     Entries,
@@ -57,11 +57,6 @@ def at_most(values: Sequence[float], limit: float) -> Kept:
     return Kept(sum(value <= limit for value in values), len(values))
 
 
-def at_least(values: Sequence[float], limit: float) -> Kept:
-    """How many of the values are at least the limit."""
-    return Kept(sum(value >= limit for value in values), len(values))
-
-
 @dataclass(frozen=True)
 class Number(Interval):
     """The mean of a number over fits, with its interval; `values` are those of the fits."""
@@ -75,6 +70,23 @@ class Number(Interval):
             return ""
         least, most = min(self.values), max(self.values)
         return f", from {least:.3g} to {most:.3g} over {len(self.values)} seeds"
+
+    @property
+    def percent(self) -> str:
+        """A share in per cent, with its interval where it has one; a dash where there is none."""
+        if not self.count:
+            return "–"
+        if math.isnan(self.low):
+            return f"{100 * self.value:.1f} %"
+        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+
+    def at_most(self, limit: float) -> Kept:
+        """In how many fits it is at most the limit."""
+        return at_most(self.values, limit)
+
+    def at_least(self, limit: float) -> Kept:
+        """In how many fits it is at least the limit."""
+        return Kept(sum(value >= limit for value in self.values), len(self.values))
 
 
 @dataclass(frozen=True)
@@ -101,18 +113,28 @@ class Group(Generic[O]):
         found = [read(one.outcome) for one in self.fits]
         return [value for value in found if value is not None]
 
-    def number(self, read: Callable[[O], float | None]) -> Number:
-        """The mean of an error; its interval, which there is for several seeds, ends at 0."""
-        return _number(self.values(read))
-
-    def share(
-        self, read: Callable[[O], float | None], error: Callable[[O], float | None] | None = None
+    def number(
+        self,
+        read: Callable[[O], float | None],
+        error: Callable[[O], float | None] | None = None,
+        most: float = math.inf,
     ) -> Number:
-        """The mean of a share; its interval ends at 0 and 1.
+        """The mean of what `read` finds, an error or a share, with an interval from 0 to `most`.
 
-        Of one seed it is the interval over inputs, if `error` reads the standard error over them.
+        Of one seed that is the interval over inputs, where `error` reads the standard error over
+        them; otherwise there is none.
         """
-        return _number(self.values(read), [] if error is None else self.values(error), 1.0)
+        values, errors = self.values(read), [] if error is None else self.values(error)
+        found = mean(values)
+        if found.count == 1 and errors:
+            half = _NORMAL_95 * errors[0]
+            found = Interval(found.value, found.value - half, found.value + half, 1)
+        found = found.within(0.0, most)
+        return Number(found.value, found.low, found.high, found.count, tuple(values))
+
+    def link(self, rows: Callable[[O], Measures]) -> Number:
+        """The share of right links in the rows that `rows` gives."""
+        return self.number(lambda one: rows(one).link, lambda one: rows(one).link_se, 1.0)
 
     @property
     def error(self) -> Number:
@@ -130,11 +152,6 @@ class Group(Generic[O]):
         return min(found, key=lambda one: one.seed, default=None)
 
 
-def link(found: Group[O], rows: Callable[[O], Measures]) -> Number:
-    """The share of right links in the rows that `rows` gives."""
-    return found.share(lambda one: rows(one).link, lambda one: rows(one).link_se)
-
-
 def rms(found: Group[P]) -> Number:
     """The rms of F̂∘f̂ - F∘f on fresh tokens."""
     return found.number(lambda one: one.pointwise.rms)
@@ -142,30 +159,7 @@ def rms(found: Group[P]) -> Number:
 
 def grouped(found: Sequence[Done[Any, O]], words: Mapping[str, str]) -> dict[str, Group[O]]:
     """The fits by their case; `words` has every case and how sentences name it."""
-    return {
-        case: Group(text, tuple(one for one in found if one.job.case == case))
-        for case, text in words.items()
-    }
-
-
-def _number(
-    values: Sequence[float], errors: Sequence[float] = (), most: float = math.inf
-) -> Number:
-    found = mean(values)
-    if found.count == 1 and errors:
-        half = _NORMAL_95 * errors[0]
-        found = Interval(found.value, found.value - half, found.value + half, 1)
-    found = found.within(0.0, most)
-    return Number(found.value, found.low, found.high, found.count, tuple(values))
-
-
-def percent(found: Interval) -> str:
-    """A share in per cent, with its interval where it has one; a dash where there is none."""
-    if not found.count:
-        return "–"
-    if math.isnan(found.low):
-        return f"{100 * found.value:.1f} %"
-    return f"{100 * found.value:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    return {case: Group(text, tuple(select(found, case=case))) for case, text in words.items()}
 
 
 def evidence(before: str, parts: Sequence[str], after: str) -> str:
@@ -196,6 +190,20 @@ def corrected(whole: Kept, restricted: Kept, how: str) -> tuple[Verdict, str]:
     return said, f"{how} Without that it holds in {whole.count} of {whole.of} fits."
 
 
+def claim(
+    name: str,
+    place: str,
+    statement: str,
+    decided: tuple[Verdict, str],
+    found: str,
+    value: Interval,
+) -> Claim:
+    """A claim of the experiment that its name begins with, by its verdict with the correction."""
+    said, correction = decided
+    experiment = name.partition("-")[0]
+    return Claim(name, place, statement, experiment, said, found, *value.limits, correction)
+
+
 def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
     """In how many fits of each case F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence on it."""
     met = {}
@@ -203,7 +211,7 @@ def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
     for case, found in by.items():
         off = rms(found)
         spread = found.number(lambda one: one.pointwise.spread).value
-        met[case] = at_most(off.values, MOST_RELATIVE_RMS * spread)
+        met[case] = off.at_most(MOST_RELATIVE_RMS * spread)
         if off.count:
             parts.append(
                 f"{off} with {found.words}{off.seeds}, where F∘f has the spread {spread:.3g}"
@@ -259,6 +267,35 @@ def draw_maps(
 def attention_panel(title: str, values: Entries) -> Matrix:
     """A matrix of attention weights, on the scale from 0 to 1."""
     return Matrix(title, "input position s", "output position t", values, 0.0, 1.0)
+
+
+def links_panel(
+    title: str,
+    shown: Example,
+    above: Mapping[int, tuple[float, float]],
+    below: Mapping[int, tuple[float, float]],
+    least: float,
+    right: float,
+    names: tuple[str, str],
+) -> Graph:
+    """Links of weight `least` and more from rows `above` to columns `below`, at these places.
+
+    A link is right where the true weight is above `right`; `names` are those of the two kinds.
+    """
+    pairs = [
+        ((i, j, shown.learned[t][s]), shown.true[t][s] > right)
+        for i, t in enumerate(above)
+        for j, s in enumerate(below)
+        if shown.learned[t][s] >= least
+    ]
+    return Graph(
+        title,
+        tuple(above.values()),
+        tuple(below.values()),
+        tuple(link for link, _ in pairs),
+        tuple(true for _, true in pairs),
+        *names,
+    )
 
 
 def pointwise_panel(title: str, curves: Mapping[str, Curve | None], axis: str) -> Curves:

@@ -19,7 +19,6 @@ from attnrate.experiments.kits.maps import (
     MapFit,
     RowsOutcome,
     Size,
-    look_at_rows,
     map_plan,
 )
 from attnrate.experiments.kits.panels import (
@@ -28,14 +27,12 @@ from attnrate.experiments.kits.panels import (
     Group,
     Kept,
     Number,
-    at_least,
     case_table,
+    claim,
     corrected,
     draw_maps,
     evidence,
     grouped,
-    link,
-    percent,
     recovered,
     rms,
 )
@@ -69,7 +66,7 @@ class Links(MapFit):
 
     def run(self) -> RowsOutcome:
         """Fit and count."""
-        return self.measured(RowsOutcome, lambda done: look_at_rows(done, done.fresh(1)))
+        return self.measured(RowsOutcome, lambda done: done.all_rows(done.fresh(1)))
 
 
 def plan(preset: Preset) -> Plan:
@@ -105,38 +102,36 @@ def conclude(results: Results) -> Conclusion:
 
 
 def _link(found: Group[RowsOutcome]) -> Number:
-    return link(found, lambda one: one.rows)
+    return found.link(lambda one: one.rows)
 
 
 def _near_link(found: Group[RowsOutcome]) -> Number:
-    return found.share(lambda one: one.rows.near_link)
+    return found.number(lambda one: one.rows.near_link, most=1.0)
 
 
 def _links_claim(by: Groups) -> Claim:
     links = {readout: _link(found) for readout, found in by.items()}
-    decided, correction = _decided(
+    decided = _decided(
         _right(links),
         "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
         "bring right links with it.",
     )
     parts = [
-        f"{percent(share)} of fresh cases with {READOUTS[readout]}{share.seeds}"
+        f"{share.percent} of fresh cases with {READOUTS[readout]}{share.seeds}"
         for readout, share in links.items()
         if share.count
     ]
-    return Claim(
+    return claim(
         "fig4-links",
         "App. B.1, Fig. 4(a, b)",
         "The trained attention links each u to its nearest v.",
-        "fig4",
         decided,
         evidence(
             "the strongest link is the nearest point in ",
             parts,
             f" (asked: {LEAST_LINK:.0%}, of every fit).",
         ),
-        *_worst(links).limits,
-        correction,
+        _worst(links),
     )
 
 
@@ -147,7 +142,7 @@ def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
 
 def _right(shares: Mapping[str, Number]) -> dict[str, Kept]:
     """In how many fits that share of links is large enough."""
-    return {readout: at_least(share.values, LEAST_LINK) for readout, share in shares.items()}
+    return {readout: share.at_least(LEAST_LINK) for readout, share in shares.items()}
 
 
 def _worst(shares: Mapping[str, Number]) -> Interval:
@@ -159,23 +154,23 @@ def _worst(shares: Mapping[str, Number]) -> Interval:
 def _same_token_claim(by: Groups) -> Claim:
     """Prop. B.1 (2, 3) in use: where outputs agree, do they come from the same token?"""
     near_link = {readout: _near_link(found) for readout, found in by.items()}
-    decided, correction = _decided(
+    decided = _decided(
         _right(near_link),
         "With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, is not at "
         "hand.",
     )
     parts = [
-        f"{percent(share)} with {READOUTS[readout]} (there "
-        f"{percent(by[readout].share(lambda one: one.rows.near))} of the cases are so near)"
+        f"{share.percent} with {READOUTS[readout]} (there "
+        f"{by[readout].number(lambda one: one.rows.near, most=1.0).percent} of the cases are so "
+        "near)"
         for readout, share in near_link.items()
         if share.count
     ]
-    return Claim(
+    return claim(
         "fig4-argmax",
         "Prop. B.1 (2, 3) and the remark below it",
         "Two representations of one target have the same argmax of ρ; though proved under "
         "conditions only, this is found to hold generally in real applications.",
-        "fig4",
         decided,
         evidence(
             f"where the output is within {NEAR} of the truth, the strongest link is the true one "
@@ -183,30 +178,26 @@ def _same_token_claim(by: Groups) -> Claim:
             parts,
             f" (asked: {LEAST_LINK:.0%}, of every fit).",
         ),
-        *_worst(near_link).limits,
-        correction,
+        _worst(near_link),
     )
 
 
 def _identity_claim(by: Groups) -> Claim:
     met, text = recovered(by)
-    decided, correction = _decided(met, "With F̂ linear.")
-    return Claim(
+    return claim(
         "fig4-identity",
         "App. B.1, Fig. 4(c)",
         "F̂∘f̂ is found to be F∘f, the identity of v.",
-        "fig4",
-        decided,
+        _decided(met, "With F̂ linear."),
         text,
-        *rms(by["network"]).limits,
-        correction,
+        rms(by["network"]),
     )
 
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
     links = {readout: _link(found) for readout, found in by.items()}
     parts = [
-        f"with {found.words} the strongest link is right in {percent(links[readout])} of fresh "
+        f"with {found.words} the strongest link is right in {links[readout].percent} of fresh "
         f"cases{links[readout].seeds} at a mean squared error of {found.error}"
         for readout, found in by.items()
         if found
@@ -288,8 +279,8 @@ def _table(by: Groups) -> Table:
         "F̂",
         by,
         {
-            "strongest link right": lambda found: percent(_link(found)),
-            f"the same where the output is within {NEAR}": lambda found: percent(_near_link(found)),
+            "strongest link right": lambda found: _link(found).percent,
+            f"the same where the output is within {NEAR}": lambda found: _near_link(found).percent,
             "mean |Â - A|": lambda found: str(found.number(lambda one: one.rows.mae)),
             "rms of F̂∘f̂ - F∘f": lambda found: str(rms(found)),
         },

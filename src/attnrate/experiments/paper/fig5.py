@@ -26,24 +26,20 @@ from attnrate.experiments.kits.maps import (
     PointwiseOutcome,
     Settings,
     Size,
-    example,
     map_plan,
-    measures,
-    pointwise,
 )
 from attnrate.experiments.kits.panels import (
     MOST_MAE,
     NOTHING,
     Group,
     Kept,
-    at_most,
     case_table,
+    claim,
     corrected,
     draw_maps,
     evidence,
     grouped,
-    link,
-    percent,
+    links_panel,
     recovered,
     rms,
 )
@@ -150,13 +146,13 @@ def values_held(settings: Settings, target: Target, held: int) -> Transformer:
 
 
 def _masses(done: Fitted) -> MassesOutcome:
-    model, target, x = done.model, done.target, done.fresh()
+    x = done.fresh()
     predicts = x[..., _PREDICTION] == 1
     return MassesOutcome(
-        predictions=measures(model, target, x, predicts),
-        points=measures(model, target, x, ~predicts),
-        pointwise=pointwise(model, target, x[~predicts]),
-        example=example(model, target, _with_predictions_at(x, PAPER_PREDICTIONS)),
+        predictions=done.measures(x, predicts),
+        points=done.measures(x, ~predicts),
+        pointwise=done.pointwise(x[~predicts]),
+        example=done.example(_with_predictions_at(x, PAPER_PREDICTIONS)),
     )
 
 
@@ -197,30 +193,28 @@ def _weights_claim(
     by: Groups, rows: Callable[[MassesOutcome], Measures], name: str, statement: str
 ) -> Claim:
     mae = {freedom: found.number(lambda one: rows(one).mae) for freedom, found in by.items()}
-    decided, correction = _decided(
-        {freedom: at_most(each.values, MOST_MAE) for freedom, each in mae.items()},
+    decided = _decided(
+        {freedom: each.at_most(MOST_MAE) for freedom, each in mae.items()},
         "With the values held at the points. With everything learned a query can put what it knows "
         "into the weights and have F̂ read it there: a point's norm reaches its output without the "
         "point being attended to.",
     )
     parts = [
         f"{each} with {FREEDOMS[freedom]}{each.seeds} "
-        f"({percent(by[freedom].number(lambda one: rows(one).moved))} of a row's weight lies "
+        f"({by[freedom].number(lambda one: rows(one).moved).percent} of a row's weight lies "
         "elsewhere)"
         for freedom, each in mae.items()
         if each.count
     ]
-    return Claim(
+    return claim(
         name,
         "App. B.1, Fig. 5(a, b)",
         statement,
-        "fig5",
         decided,
         evidence(
             "mean |Â - A| over these rows: ", parts, f" (asked: at most {MOST_MAE} in every fit)."
         ),
-        *mae["whole"].limits,
-        correction,
+        mae["whole"],
     )
 
 
@@ -231,20 +225,18 @@ def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
 
 def _norm_claim(by: Groups) -> Claim:
     met, text = recovered(by)
-    decided, correction = _decided(
+    decided = _decided(
         met,
         "With the values held at the points. Tokens carry their position, so that no sequence is "
         "constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ here.",
     )
-    return Claim(
+    return claim(
         "fig5-norm",
         "App. B.1, Fig. 5(c)",
         "F̂∘f̂ recovers F∘f, the norm of the point.",
-        "fig5",
         decided,
         text,
-        *rms(by["whole"]).limits,
-        correction,
+        rms(by["whole"]),
     )
 
 
@@ -263,7 +255,7 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
     away = []
     for found in by.values():
         off = found.number(lambda one: one.points.mae)
-        kept = at_most(off.values, MOST_MAE)
+        kept = off.at_most(MOST_MAE)
         if kept.count < kept.of:
             away.append(
                 f"{found.words}, in {kept.of - kept.count} of {kept.of} fits (error "
@@ -311,30 +303,18 @@ def _figures(by: Groups) -> tuple[Figure, ...]:
 
 
 def _graph(words: str, shown: Example) -> Graph:
-    tokens = shown.x
-    points = [s for s, token in enumerate(tokens) if not token[_PREDICTION]]
-    predictions = [t for t, token in enumerate(tokens) if token[_PREDICTION]]
-    centres = [
-        tuple(
-            sum(w * token[axis] for w, token in zip(shown.true[t], tokens, strict=True))
-            for axis in range(DIM)
-        )
-        for t in predictions
-    ]
-    links, right = [], []
-    for i, t in enumerate(predictions):
-        for j, s in enumerate(points):
-            if shown.learned[t][s] >= _SHOWN:
-                links.append((i, j, shown.learned[t][s]))
-                right.append(shown.true[t][s] > _SHOWN / 100)
-    return Graph(
+    def centre(t: int, axis: int) -> float:
+        return sum(w * token[axis] for w, token in zip(shown.true[t], shown.x, strict=True))
+
+    predictions = [t for t, token in enumerate(shown.x) if token[_PREDICTION]]
+    return links_panel(
         f"links, {words}",
-        tuple((x, y) for x, y in centres),
-        tuple((tokens[s][0], tokens[s][1]) for s in points),
-        tuple(links),
-        tuple(right),
-        "centre of gravity",
-        "point",
+        shown,
+        {t: (centre(t, 0), centre(t, 1)) for t in predictions},
+        {s: (token[0], token[1]) for s, token in enumerate(shown.x) if s not in predictions},
+        _SHOWN,
+        _SHOWN / 100,
+        ("centre of gravity", "point"),
     )
 
 
@@ -347,12 +327,12 @@ def _table(by: Groups) -> Table:
             "prediction tokens: mean |Â - A|": lambda found: str(
                 found.number(lambda one: one.predictions.mae)
             ),
-            "heaviest point has the largest weight": lambda found: percent(
-                link(found, lambda one: one.predictions)
+            "heaviest point has the largest weight": lambda found: (
+                found.link(lambda one: one.predictions).percent
             ),
             "points: mean |Â - A|": lambda found: str(found.number(lambda one: one.points.mae)),
-            "point attends most to itself": lambda found: percent(
-                link(found, lambda one: one.points)
+            "point attends most to itself": lambda found: (
+                found.link(lambda one: one.points).percent
             ),
             "rms of F̂∘f̂ - F∘f": lambda found: str(rms(found)),
         },

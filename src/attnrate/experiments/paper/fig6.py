@@ -17,21 +17,20 @@ from attnrate.experiments.kits.maps import (
     MapFit,
     RowsOutcome,
     Size,
-    look_at_rows,
     map_plan,
 )
 from attnrate.experiments.kits.panels import (
     MOST_MAE,
     NOTHING,
     Group,
+    Kept,
     Number,
-    at_most,
     case_table,
+    claim,
     draw_maps,
     evidence,
     grouped,
-    link,
-    percent,
+    links_panel,
     recovered,
     rms,
     verdict,
@@ -51,6 +50,10 @@ SIZES: Mapping[Preset, Size] = {
 _SHOWN = 0.5 / K
 #: How far above the inputs the outputs are drawn, in positions
 _HEIGHT = 5.0
+_LOGARITHM = (
+    "The frequencies are the attention weights; ρ is their logarithm, and -∞ where an index "
+    "does not occur. They are 0, 1/3, 2/3, 1, where the text prints 1/2 for 1/3."
+)
 _LINEAR = "With F̂ linear, as F = id is; the fits with a network F̂ miss it."
 
 
@@ -68,7 +71,7 @@ class Frequencies(MapFit):
     def run(self) -> RowsOutcome:
         """Fit and compare."""
         shown = selection_example(self.seed)
-        return self.measured(RowsOutcome, lambda done: look_at_rows(done, shown))
+        return self.measured(RowsOutcome, lambda done: done.all_rows(shown))
 
 
 def plan(preset: Preset) -> Plan:
@@ -106,10 +109,9 @@ def _example_mae(found: Group[RowsOutcome]) -> Number:
 
 def _weights(
     by: Groups, mae: Callable[[Group[RowsOutcome]], Number], where: str
-) -> tuple[Verdict, str]:
+) -> tuple[tuple[Verdict, str], str]:
     """Whether the weights are within MOST_MAE, and a text with the numbers."""
     off = {readout: mae(found) for readout, found in by.items()}
-    met = {readout: at_most(each.values, MOST_MAE) for readout, each in off.items()}
     parts = [
         f"{each} with {READOUTS[readout]}{each.seeds}"
         for readout, each in off.items()
@@ -117,56 +119,50 @@ def _weights(
     ]
     text = evidence("", parts, f" (asked: at most {MOST_MAE}).")
     before = f"mean |Â - A| {where}, A the index frequencies: "
-    return verdict(met["network"], met["linear"]), before + text
+    return _decided({name: each.at_most(MOST_MAE) for name, each in off.items()}), before + text
+
+
+def _decided(met: Mapping[str, Kept]) -> tuple[Verdict, str]:
+    """By every network F̂; a linear one may correct it."""
+    said = verdict(met["network"], met["linear"])
+    return said, _LINEAR if said == "holds when corrected" else ""
 
 
 def _frequencies_claim(by: Groups) -> Claim:
     decided, text = _weights(by, _mae, "over fresh inputs")
-    correction = (
-        "The frequencies are the attention weights; ρ is their logarithm, and -∞ where an index "
-        "does not occur. They are 0, 1/3, 2/3, 1, where the text prints 1/2 for 1/3."
-    )
-    if decided == "holds when corrected":
-        correction += f" {_LINEAR}"
-    met = decided in ("holds", "holds when corrected")
-    return Claim(
+    if decided[0] in ("holds", "holds when corrected"):
+        decided = "holds when corrected", f"{_LOGARITHM} {decided[1]}".strip()
+    return claim(
         "fig6-frequencies",
         "App. B.1, Eq. 64, Fig. 6(a)",
         "The attention matrix accurately reconstructs ρ, whose values are 0, 1/k, ..., 1.",
-        "fig6",
-        "holds when corrected" if met else decided,
+        decided,
         text,
-        *_mae(by["network"]).limits,
-        correction if met else "",
+        _mae(by["network"]),
     )
 
 
 def _example_claim(by: Groups) -> Claim:
     decided, text = _weights(by, _example_mae, "on the indices of Eq. 66")
-    return Claim(
+    return claim(
         "fig6-example",
         "App. B.1, Eq. 66, Fig. 6",
         "On the input of Eq. 66 the attention recovers which inputs each output averages.",
-        "fig6",
         decided,
         text,
-        *_example_mae(by["network"]).limits,
-        _LINEAR if decided == "holds when corrected" else "",
+        _example_mae(by["network"]),
     )
 
 
 def _identity_claim(by: Groups) -> Claim:
     met, text = recovered(by)
-    decided = verdict(met["network"], met["linear"])
-    return Claim(
+    return claim(
         "fig6-identity",
         "App. B.1, Fig. 6",
         "F̂∘f̂ is F∘f, the identity of the value.",
-        "fig6",
-        decided,
+        _decided(met),
         text,
-        *rms(by["network"]).limits,
-        _LINEAR if decided == "holds when corrected" else "",
+        rms(by["network"]),
     )
 
 
@@ -210,21 +206,10 @@ def _figures(by: Groups) -> tuple[Figure, ...]:
 
 
 def _graph(words: str, shown: Example) -> Graph:
-    links, right = [], []
-    for t, row in enumerate(shown.learned):
-        for s, weight in enumerate(row):
-            if weight >= _SHOWN:
-                links.append((t, s, weight))
-                right.append(shown.true[t][s] >= _SHOWN)
-    return Graph(
-        f"links, {words}",
-        tuple((float(t), _HEIGHT) for t in range(LENGTH)),
-        tuple((float(s), 0.0) for s in range(LENGTH)),
-        tuple(links),
-        tuple(right),
-        "output",
-        "input",
-    )
+    outputs = {t: (float(t), _HEIGHT) for t in range(LENGTH)}
+    inputs = {s: (float(s), 0.0) for s in range(LENGTH)}
+    names = ("output", "input")
+    return links_panel(f"links, {words}", shown, outputs, inputs, _SHOWN, _SHOWN, names)
 
 
 def _table(by: Groups) -> Table:
@@ -235,8 +220,8 @@ def _table(by: Groups) -> Table:
         {
             "mean |Â - A|, fresh inputs": lambda found: str(_mae(found)),
             "mean |Â - A|, Eq. 66": lambda found: str(_example_mae(found)),
-            "most frequent index has the largest weight": lambda found: percent(
-                link(found, lambda one: one.rows)
+            "most frequent index has the largest weight": lambda found: (
+                found.link(lambda one: one.rows).percent
             ),
             "rms of F̂∘f̂ - F∘f": lambda found: str(rms(found)),
         },

@@ -25,11 +25,8 @@ from attnrate.experiments.kits.maps import (
     Measures,
     Settings,
     Size,
-    attentions,
     entries,
-    example,
     map_plan,
-    measures,
 )
 from attnrate.experiments.kits.panels import (
     MOST_MAE,
@@ -39,9 +36,8 @@ from attnrate.experiments.kits.panels import (
     at_most,
     attention_panel,
     case_table,
+    claim,
     grouped,
-    link,
-    percent,
 )
 from attnrate.figures.figure import Figure, Table
 from attnrate.statistics import geometric_mean
@@ -112,12 +108,12 @@ def _fit(case: str) -> Pull:
 
 
 def _pull(done: Fitted) -> PullOutcome:
-    model, target, shown = done.model, done.target, done.fresh(1)
+    shown = done.fresh(1)
     return PullOutcome(
-        rows=measures(model, target, done.fresh()),
+        rows=done.measures(done.fresh()),
         equivariance=equivariance(done),
-        example=example(model, target, shown),
-        after=entries(attentions(model, target, shown[:, list(PERMUTATION)])[0][0]),
+        example=done.example(shown),
+        after=entries(done.attentions(shown[:, list(PERMUTATION)])[0][0]),
     )
 
 
@@ -148,7 +144,7 @@ def _mae(found: Group[PullOutcome]) -> Number:
 
 
 def _link(found: Group[PullOutcome]) -> str:
-    return percent(link(found, lambda one: one.rows))
+    return found.link(lambda one: one.rows).percent
 
 
 def _largest(found: Group[PullOutcome]) -> float | None:
@@ -158,20 +154,19 @@ def _largest(found: Group[PullOutcome]) -> float | None:
 
 def _attention_claim(plain: Group[PullOutcome]) -> Claim:
     mae = _mae(plain)
-    met = at_most(mae.values, MOST_MAE)
-    return Claim(
+    met = mae.at_most(MOST_MAE)
+    return claim(
         "gravity-attention",
         "a review of the first version; App. B.1",
         "On a task with a known graph, the learned attention is that graph: here the pull of the "
         "bodies on each other.",
-        "gravity",
-        met.verdict,
+        (met.verdict, ""),
         f"mean |Â - A| over fresh inputs is {mae}{mae.seeds} without position encoding and with F̂ "
         f"linear (asked: at most {MOST_MAE}); the strongest pull has the largest weight in "
         f"{_link(plain)}."
         if met.of
         else "the fit without position encoding is not finished.",
-        *mae.limits,
+        mae,
     )
 
 
@@ -194,19 +189,18 @@ def _equivariance_claim(by: Groups) -> Claim:
 def _order_claim(by: Groups, ratios: list[float]) -> Claim:
     ratio = geometric_mean(ratios)
     met = at_most(ratios, SAME_FACTOR)
-    return Claim(
+    return claim(
         "gravity-order",
         "Sec. 6.1, Prop. 6.2",
         "With position encoding the Transformer learns the permuted target H~(x∘p) = H(x) as well "
         "as H.",
-        "gravity",
-        met.verdict,
+        (met.verdict, ""),
         "one of the two fits is not finished."
         if not met.of
         else f"the error on the permuted target is {ratio} times that on the original one "
         f"({by['permuted'].error} against {by['encoded'].error}; same means at most "
         f"{SAME_FACTOR:g} times, which {met.count} of {met.of} seeds have).",
-        *ratio.limits,
+        ratio,
     )
 
 
