@@ -1,0 +1,324 @@
+"""What the attention experiments share in their conclusions: numbers, verdicts, panels, tables."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.contract import Done, select
+from attnrate.experiments.kits.maps import (
+    Curve,
+    Entries,
+    Example,
+    MapOutcome,
+    Measures,
+    PointwiseOutcome,
+)
+from attnrate.figures.figure import Cell, Curves, Graph, Matrix, Panel, Series, Table
+from attnrate.statistics import Interval, mean
+
+#: "Must reach": attention weights within this mean absolute error, links right in this share
+MOST_MAE, LEAST_LINK = 0.02, 0.97
+#: F̂∘f̂ counts as F∘f when it is within this share of the spread of F∘f
+MOST_RELATIVE_RMS = 0.1
+#: The paragraphs of an experiment of which no fit is finished
+NOTHING = ("No fit of this experiment is finished.",)
+_NORMAL_95 = 1.96
+
+O = TypeVar("O", bound=MapOutcome)  # noqa: E741 - an outcome
+P = TypeVar("P", bound=PointwiseOutcome)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How many fits keep to a limit, of how many.
+
+    Fits of one kind can differ by their seed alone, some right and some far off, so that a mean
+    with an interval would say little.
+    """
+
+    count: int
+    of: int
+
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(self.count + other.count, self.of + other.of)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether all of them do, or none; "open" for anything between, or for no fit."""
+        if not self.of or 0 < self.count < self.of:
+            return "open"
+        return "holds" if self.count else "does not hold"
+
+
+def at_most(values: Sequence[float], limit: float) -> Kept:
+    """How many of the values are at most the limit."""
+    return Kept(sum(value <= limit for value in values), len(values))
+
+
+@dataclass(frozen=True)
+class Number(Interval):
+    """The mean of a number over fits, with its interval; `values` are those of the fits."""
+
+    values: tuple[float, ...] = ()
+
+    @property
+    def seeds(self) -> str:
+        """ ", from a to b over n seeds", or nothing for a single seed."""
+        if len(self.values) < 2:
+            return ""
+        least, most = min(self.values), max(self.values)
+        return f", from {least:.3g} to {most:.3g} over {len(self.values)} seeds"
+
+    @property
+    def percent(self) -> str:
+        """A share in per cent, with its interval where it has one; a dash where there is none."""
+        if not self.count:
+            return "–"
+        if math.isnan(self.low):
+            return f"{100 * self.value:.1f} %"
+        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+
+    def at_most(self, limit: float) -> Kept:
+        """In how many fits it is at most the limit."""
+        return at_most(self.values, limit)
+
+    def at_least(self, limit: float) -> Kept:
+        """In how many fits it is at least the limit."""
+        return Kept(sum(value >= limit for value in self.values), len(self.values))
+
+
+@dataclass(frozen=True)
+class Shown(Generic[O]):
+    """A fit that is drawn: its seed, its outcome, and the example of that outcome."""
+
+    seed: int
+    outcome: O
+    example: Example
+
+
+@dataclass(frozen=True)
+class Group(Generic[O]):
+    """The finished fits of one case, one a seed; `words` name the case in sentences."""
+
+    words: str
+    fits: tuple[Done[Any, O], ...]
+
+    def __len__(self) -> int:
+        return len(self.fits)
+
+    def values(self, read: Callable[[O], float | None]) -> list[float]:
+        """The value of every fit that has one; diverged fits have none."""
+        found = [read(one.outcome) for one in self.fits]
+        return [value for value in found if value is not None]
+
+    def number(
+        self,
+        read: Callable[[O], float | None],
+        error: Callable[[O], float | None] | None = None,
+        most: float = math.inf,
+    ) -> Number:
+        """The mean of what `read` finds, an error or a share, with an interval from 0 to `most`.
+
+        Of one seed that is the interval over inputs, where `error` reads the standard error over
+        them; otherwise there is none.
+        """
+        values, errors = self.values(read), [] if error is None else self.values(error)
+        found = mean(values)
+        if found.count == 1 and errors:
+            half = _NORMAL_95 * errors[0]
+            found = Interval(found.value, found.value - half, found.value + half, 1)
+        found = found.within(0.0, most)
+        return Number(found.value, found.low, found.high, found.count, tuple(values))
+
+    def link(self, rows: Callable[[O], Measures]) -> Number:
+        """The share of right links in the rows that `rows` gives."""
+        return self.number(lambda one: rows(one).link, lambda one: rows(one).link_se, 1.0)
+
+    @property
+    def error(self) -> Number:
+        """The mean squared error."""
+        return self.number(lambda one: one.error)
+
+    @property
+    def shown(self) -> Shown[O] | None:
+        """What is drawn of the case: the smallest seed that has an example."""
+        found = [
+            Shown(one.job.seed, one.outcome, one.outcome.example)
+            for one in self.fits
+            if one.outcome.example is not None
+        ]
+        return min(found, key=lambda one: one.seed, default=None)
+
+
+def rms(found: Group[P]) -> Number:
+    """The rms of F̂∘f̂ - F∘f on fresh tokens."""
+    return found.number(lambda one: one.pointwise.rms)
+
+
+def grouped(found: Sequence[Done[Any, O]], words: Mapping[str, str]) -> dict[str, Group[O]]:
+    """The fits by their case; `words` has every case and how sentences name it."""
+    return {case: Group(text, tuple(select(found, case=case))) for case, text in words.items()}
+
+
+def evidence(before: str, parts: Sequence[str], after: str) -> str:
+    """A sentence that lists the parts; where there are none it says that no fit is finished."""
+    return f"{before}{'; '.join(parts)}{after}" if parts else "no fit is finished."
+
+
+def verdict(whole: Kept, restricted: Kept) -> Verdict:
+    """The verdict on a statement about the whole model that a restricted one may satisfy instead.
+
+    "holds" if every fit of the whole model does it, "holds when corrected" if only every fit of the
+    restricted one does, "does not hold" if none of either does.
+    """
+    if whole.verdict == "holds":
+        return "holds"
+    if not (whole.of and restricted.of):
+        return "open"
+    if restricted.verdict == "holds":
+        return "holds when corrected"
+    return "does not hold" if (whole + restricted).count == 0 else "open"
+
+
+def corrected(whole: Kept, restricted: Kept, how: str) -> tuple[Verdict, str]:
+    """The verdict, and the correction if there is one: `how`, and how often it holds without."""
+    said = verdict(whole, restricted)
+    if said != "holds when corrected":
+        return said, ""
+    return said, f"{how} Without that it holds in {whole.count} of {whole.of} fits."
+
+
+def claim(
+    name: str,
+    place: str,
+    statement: str,
+    decided: tuple[Verdict, str],
+    found: str,
+    value: Interval,
+) -> Claim:
+    """A claim of the experiment that its name begins with, by its verdict with the correction."""
+    said, correction = decided
+    experiment = name.partition("-")[0]
+    return Claim(name, place, statement, experiment, said, found, *value.limits, correction)
+
+
+def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
+    """In how many fits of each case F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence on it."""
+    met = {}
+    parts = []
+    for case, found in by.items():
+        off = rms(found)
+        spread = found.number(lambda one: one.pointwise.spread).value
+        met[case] = off.at_most(MOST_RELATIVE_RMS * spread)
+        if off.count:
+            parts.append(
+                f"{off} with {found.words}{off.seeds}, where F∘f has the spread {spread:.3g}"
+            )
+    return met, evidence(
+        "rms |F̂∘f̂ - F∘f| on fresh tokens: ",
+        parts,
+        f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread).",
+    )
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Panels of one input: its attention, and its graph beside F̂∘f̂; `seed` is the least shown."""
+
+    attention: tuple[Panel, ...]
+    graphs: tuple[Panel, ...]
+    seed: int
+
+
+def draw_maps(
+    by: Mapping[str, Group[P]],
+    true: str,
+    graph: Callable[[str, Example], Graph],
+    tokens: str,
+    axis: str,
+) -> Maps | None:
+    """The panels of every case that has an input to show; None if no case has.
+
+    `true` is the title of the true weights; `graph` draws a case by its words and its example;
+    `tokens` are those on which F̂∘f̂ is drawn, and `axis` says what F∘f is.
+    """
+    shown = {found.words: one for found in by.values() if (one := found.shown) is not None}
+    if not shown:
+        return None
+    curves = {words: one.outcome.pointwise.curve for words, one in shown.items()}
+    return Maps(
+        (
+            *(
+                attention_panel(f"learned, {words}", one.example.learned)
+                for words, one in shown.items()
+            ),
+            attention_panel(true, next(iter(shown.values())).example.true),
+        ),
+        (
+            *(graph(words, one.example) for words, one in shown.items()),
+            pointwise_panel(f"F̂∘f̂ on {tokens}", curves, axis),
+        ),
+        min(one.seed for one in shown.values()),
+    )
+
+
+def attention_panel(title: str, values: Entries) -> Matrix:
+    """A matrix of attention weights, on the scale from 0 to 1."""
+    return Matrix(title, "input position s", "output position t", values, 0.0, 1.0)
+
+
+def links_panel(
+    title: str,
+    shown: Example,
+    above: Mapping[int, tuple[float, float]],
+    below: Mapping[int, tuple[float, float]],
+    least: float,
+    right: float,
+    names: tuple[str, str],
+) -> Graph:
+    """Links of weight `least` and more from rows `above` to columns `below`, at these places.
+
+    A link is right where the true weight is above `right`; `names` are those of the two kinds.
+    """
+    pairs = [
+        ((i, j, shown.learned[t][s]), shown.true[t][s] > right)
+        for i, t in enumerate(above)
+        for j, s in enumerate(below)
+        if shown.learned[t][s] >= least
+    ]
+    return Graph(
+        title,
+        tuple(above.values()),
+        tuple(below.values()),
+        tuple(link for link, _ in pairs),
+        tuple(true for _, true in pairs),
+        *names,
+    )
+
+
+def pointwise_panel(title: str, curves: Mapping[str, Curve | None], axis: str) -> Curves:
+    """F̂∘f̂ over F∘f for each named curve, beside the diagonal."""
+    known = {name: curve for name, curve in curves.items() if curve is not None}
+    drawn = [Series(name, c.x, c.y, c.low, c.high) for name, c in known.items()]
+    ends = [x for curve in known.values() for x in curve.x]
+    diagonal = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    truth = Series("F∘f itself", diagonal, diagonal, style="theory")
+    return Curves(title, f"F∘f: {axis}", "F̂∘f̂ (mean; bars: 90 % of tokens)", (*drawn, truth))
+
+
+def case_table(
+    title: str,
+    heading: str,
+    by: Mapping[str, Group[O]],
+    columns: Mapping[str, Callable[[Group[O]], Cell]],
+    note: str,
+) -> Table:
+    """A row a case that has fits: its words under `heading`, seeds, error, and further columns."""
+    rows = tuple(
+        (found.words, len(found), str(found.error), *(cell(found) for cell in columns.values()))
+        for found in by.values()
+        if found
+    )
+    return Table(title, (heading, "seeds", "mean squared error", *columns), rows, note)

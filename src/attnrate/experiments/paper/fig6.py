@@ -1,0 +1,235 @@
+"""Fig. 6, selection (qSA): are the attention weights the index frequencies, and F̂∘f̂ = F∘f?
+
+The paper trains Eq. 53 on sequences of 8 tokens, each with a value in the plane and 3 indices, and
+finds the weights of Eq. 64 on the input of Eq. 66. We fit with F̂ a network, as in the paper, and
+with F̂ linear, which F = id is, and compare weights on thousands of fresh inputs as well as on that
+input. Every token carries its own position (see targets/graph.py).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.kits.maps import (
+    Example,
+    MapFit,
+    RowsOutcome,
+    Size,
+    map_plan,
+)
+from attnrate.experiments.kits.panels import (
+    MOST_MAE,
+    NOTHING,
+    Group,
+    Kept,
+    Number,
+    case_table,
+    claim,
+    draw_maps,
+    evidence,
+    grouped,
+    links_panel,
+    recovered,
+    rms,
+    verdict,
+)
+from attnrate.figures.figure import Figure, Graph, Table
+from attnrate.targets import selection_example
+
+LENGTH, DIM, K = 8, 2, 3
+#: ρ has rank 8; twice that leaves the optimiser room
+M_H = 16
+READOUTS = {"network": "F̂ a network", "linear": "F̂ linear"}
+SIZES: Mapping[Preset, Size] = {
+    "quick": Size(1, 1600, 128, {"network": 34.0, "linear": 22.0}),
+    "paper": Size(5, 4000, 128, {"network": 88.0, "linear": 52.0}),
+}
+#: Links that are drawn: half of the smallest frequency, 1/3
+_SHOWN = 0.5 / K
+#: How far above the inputs the outputs are drawn, in positions
+_HEIGHT = 5.0
+_LOGARITHM = (
+    "The frequencies are the attention weights; ρ is their logarithm, and -∞ where an index "
+    "does not occur. They are 0, 1/3, 2/3, 1, where the text prints 1/2 for 1/3."
+)
+_LINEAR = "With F̂ linear, as F = id is; the fits with a network F̂ miss it."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequencies(MapFit):
+    """A fit whose weights are held against frequencies, on fresh inputs and on that of Eq. 66."""
+
+    work: ClassVar[str] = "fig6.fit"
+
+    @property
+    def case(self) -> str:
+        """Which of READOUTS it is."""
+        return str(self.model["readout"])
+
+    def run(self) -> RowsOutcome:
+        """Fit and compare."""
+        shown = selection_example(self.seed)
+        return self.measured(RowsOutcome, lambda done: done.all_rows(shown))
+
+
+def plan(preset: Preset) -> Plan:
+    """Both readouts for every seed."""
+    return map_plan(SIZES[preset], _fit)
+
+
+def _fit(readout: str) -> Frequencies:
+    return Frequencies(
+        target={"kind": "selection", "length": LENGTH, "dim": DIM, "k": K},
+        model={"kind": "transformer", "m_h": M_H, "readout": readout},
+        recipe={"lr": 0.01},
+    )
+
+
+Groups = Mapping[str, Group[RowsOutcome]]
+
+
+def conclude(results: Results) -> Conclusion:
+    """Weights on fresh inputs and on that of Eq. 66, and F̂∘f̂."""
+    by = grouped(results.of(Frequencies, RowsOutcome), READOUTS)
+    claims = (_frequencies_claim(by), _example_claim(by), _identity_claim(by))
+    return Conclusion(_paragraphs(by), _figures(by), (_table(by),), claims)
+
+
+def _mae(found: Group[RowsOutcome]) -> Number:
+    """The mean |Â - A| over fresh inputs."""
+    return found.number(lambda one: one.rows.mae)
+
+
+def _example_mae(found: Group[RowsOutcome]) -> Number:
+    """The mean |Â - A| on the input of Eq. 66."""
+    return found.number(lambda one: None if one.example is None else one.example.mae)
+
+
+def _weights(
+    by: Groups, mae: Callable[[Group[RowsOutcome]], Number], where: str
+) -> tuple[tuple[Verdict, str], str]:
+    """Whether the weights are within MOST_MAE, and a text with the numbers."""
+    off = {readout: mae(found) for readout, found in by.items()}
+    parts = [
+        f"{each} with {READOUTS[readout]}{each.seeds}"
+        for readout, each in off.items()
+        if each.count
+    ]
+    text = evidence("", parts, f" (asked: at most {MOST_MAE}).")
+    before = f"mean |Â - A| {where}, A the index frequencies: "
+    return _decided({name: each.at_most(MOST_MAE) for name, each in off.items()}), before + text
+
+
+def _decided(met: Mapping[str, Kept]) -> tuple[Verdict, str]:
+    """By every network F̂; a linear one may correct it."""
+    said = verdict(met["network"], met["linear"])
+    return said, _LINEAR if said == "holds when corrected" else ""
+
+
+def _frequencies_claim(by: Groups) -> Claim:
+    decided, text = _weights(by, _mae, "over fresh inputs")
+    if decided[0] in ("holds", "holds when corrected"):
+        decided = "holds when corrected", f"{_LOGARITHM} {decided[1]}".strip()
+    return claim(
+        "fig6-frequencies",
+        "App. B.1, Eq. 64, Fig. 6(a)",
+        "The attention matrix accurately reconstructs ρ, whose values are 0, 1/k, ..., 1.",
+        decided,
+        text,
+        _mae(by["network"]),
+    )
+
+
+def _example_claim(by: Groups) -> Claim:
+    decided, text = _weights(by, _example_mae, "on the indices of Eq. 66")
+    return claim(
+        "fig6-example",
+        "App. B.1, Eq. 66, Fig. 6",
+        "On the input of Eq. 66 the attention recovers which inputs each output averages.",
+        decided,
+        text,
+        _example_mae(by["network"]),
+    )
+
+
+def _identity_claim(by: Groups) -> Claim:
+    met, text = recovered(by)
+    return claim(
+        "fig6-identity",
+        "App. B.1, Fig. 6",
+        "F̂∘f̂ is F∘f, the identity of the value.",
+        _decided(met),
+        text,
+        rms(by["network"]),
+    )
+
+
+def _paragraphs(by: Groups) -> tuple[str, ...]:
+    parts = [
+        f"with {found.words} the weights are off by {_mae(found)} over fresh inputs and by "
+        f"{_example_mae(found)} on that of Eq. 66, at a mean squared error of {found.error}"
+        for found in by.values()
+        if found
+    ]
+    if not parts:
+        return NOTHING
+    return (
+        f"Selection of {K} out of {LENGTH} values, m_h = {M_H} for a coupling of rank {LENGTH}: "
+        f"{'; '.join(parts)}. Eq. 64 calls the frequencies ρ; softmax makes them of ρ = "
+        "log(frequency), so they are what attention is to be held against.",
+    )
+
+
+def _figures(by: Groups) -> tuple[Figure, ...]:
+    maps = draw_maps(
+        by, "true: index frequencies", _graph, "random tokens", "coordinates of the value"
+    )
+    if maps is None:
+        return ()
+    return (
+        Figure(
+            "fig6-attention",
+            "Attention on the indices of Eq. 66 (Fig. 6a)",
+            "Row t holds the weights of the values that output t averages.",
+            maps.attention,
+        ),
+        Figure(
+            "fig6-graph",
+            "The recovered graph and F̂∘f̂ (Fig. 6b)",
+            f"Outputs above, inputs below, both by position, with links of weight {_SHOWN:.2g} and "
+            "more. F̂∘f̂ over all fresh tokens, in bins.",
+            maps.graphs,
+        ),
+    )
+
+
+def _graph(words: str, shown: Example) -> Graph:
+    outputs = {t: (float(t), _HEIGHT) for t in range(LENGTH)}
+    inputs = {s: (float(s), 0.0) for s in range(LENGTH)}
+    names = ("output", "input")
+    return links_panel(f"links, {words}", shown, outputs, inputs, _SHOWN, _SHOWN, names)
+
+
+def _table(by: Groups) -> Table:
+    return case_table(
+        "Selection: weights and invariants on fresh inputs",
+        "F̂",
+        by,
+        {
+            "mean |Â - A|, fresh inputs": lambda found: str(_mae(found)),
+            "mean |Â - A|, Eq. 66": lambda found: str(_example_mae(found)),
+            "most frequent index has the largest weight": lambda found: (
+                found.link(lambda one: one.rows).percent
+            ),
+            "rms of F̂∘f̂ - F∘f": lambda found: str(rms(found)),
+        },
+        "The largest weight is compared where the most frequent index is unique. Intervals are "
+        "over seeds; of a single seed, over inputs where that is possible.",
+    )
+
+
+EXPERIMENT = Experiment(
+    "fig6", "Selection: index frequencies as attention", "App. B.1, Fig. 6", 100, plan, conclude
+)
