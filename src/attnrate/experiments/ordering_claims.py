@@ -12,7 +12,7 @@ from attnrate.experiments.experiment import (
     paired,
     select,
 )
-from attnrate.experiments.tables import MATTERS, worse
+from attnrate.experiments.kits.cells import MATTERS, worse
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.statistics import Interval, geometric_mean, mean
 
