@@ -1,31 +1,40 @@
-"""Errors of fits: diverged ones are left out, pairs agree in the fields of their labels."""
+"""Errors of fits: paired by their labels, without those that diverged."""
 
 from dataclasses import dataclass
 
 from attnrate.experiments.contract import Done, Fit, FitOutcome
-from attnrate.experiments.kits.fits import errors, errors_by_seed, paired
+from attnrate.experiments.kits.fits import curve, errors, errors_by_seed, paired
 from attnrate.fitting.trial import Trial
+from attnrate.statistics import Interval
 
 
 @dataclass(frozen=True)
-class Label:
-    size: int
+class Curve:
+    m_h: int
     seed: int
 
 
-def done(error, size=1, seed=0):
-    return Done(Fit(Label(size, seed), Trial({}, {}, {}, seed)), FitOutcome(error))
+def fits(errors: dict[int, float | None]) -> list[Done[Fit[Curve], FitOutcome]]:
+    return [
+        Done(Fit(Curve(1, seed), Trial({}, {})), FitOutcome(error))
+        for seed, error in errors.items()
+    ]
 
 
-def test_diverged_fits_have_no_error():
-    fits = [done(0.5), done(None, seed=1), done(0.25, seed=2)]
-    assert errors(fits) == [0.5, 0.25]
-    assert errors_by_seed(fits) == {0: 0.5, 2: 0.25}
+def test_fits_are_paired_by_their_labels_and_those_that_diverged_are_left_out() -> None:
+    above, below = fits({0: 8.0, 1: 3.0, 2: None, 3: 5.0}), fits({1: 6.0, 0: 2.0, 2: 1.0, 3: None})
+    assert paired(above, below, "m_h", "seed") == [4.0, 0.5]
+    assert paired(above[:1], below, "m_h") == [8 / 6, 4.0, 8.0]
+    assert paired(above, [], "seed") == []
 
 
-def test_pairs_agree_in_the_fields_asked_for():
-    above = [done(1.0, size=1), done(2.0, size=2), done(None, size=1, seed=1)]
-    below = [done(0.5, size=2), done(4.0, size=1), done(1.0, size=1, seed=1)]
-    assert paired(above, below, "size", "seed") == [0.25, 4.0]
-    assert paired(above, below, "size") == [0.25, 1.0, 4.0]
-    assert paired(above, [], "size") == []
+def test_a_fit_that_diverged_has_no_error() -> None:
+    done = fits({4: 2.0, 5: None, 6: 3.0})
+    assert errors(done) == [2.0, 3.0]
+    assert errors_by_seed(done) == {4: 2.0, 6: 3.0}
+
+
+def test_a_curve_has_the_values_with_their_intervals() -> None:
+    drawn = curve("error", [(1.0, Interval(2.0, 1.5, 2.5, 3)), (2.0, Interval(4.0, 3.0, 5.0, 3))])
+    assert (drawn.x, drawn.y) == ((1.0, 2.0), (2.0, 4.0))
+    assert (drawn.low, drawn.high) == ((1.5, 3.0), (2.5, 5.0))

@@ -1,35 +1,55 @@
+"""The experiment ordering: models of equal size, crossings, and claims that can go both ways."""
+
 import json
 from collections.abc import Callable
 
 import pytest
 
 from attnrate.experiments import load
-from attnrate.experiments.experiment import Result
-from attnrate.experiments.ordering import EXPERIMENT, NAMES, parameters, tasks
-from attnrate.experiments.ordering_claims import crossing
+from attnrate.experiments.contract import Done, Results
+from attnrate.experiments.paper.ordering import (
+    EXPERIMENT,
+    NAMES,
+    Floor,
+    FloorOutcome,
+    Measured,
+    Trained,
+    TrainedOutcome,
+    parameters,
+    plan,
+)
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.work import run_job
-from attnrate.fitting.trial import Trial
 
 SHARES = {"as it is": (0.0, 0.5, 1.0), "permuted": (0.0, 1.0), "causal": (0.0, 1.0)}
 
 
-def results(error: Callable[[str, float, str], float], seeds: int = 3) -> list[Result]:
-    made = []
-    for variant, shares in SHARES.items():
-        for share in shares:
-            at = {"variant": variant, "share": share}
-            floor = 0.0 if variant == "causal" else 0.3 if variant == "permuted" else 0.03
-            made.append(Result({"part": "floor", **at}, {"floor": floor, "floor_error": 0.001}))
-            made.extend(
-                Result(
-                    {"part": "fit", **at, "model": name, "seed": seed},
-                    {"error": error(variant, share, name) * (1 + 0.05 * seed)},
-                )
-                for name in NAMES
-                for seed in range(seeds)
-            )
-    return made
+def floors() -> list[Done[Floor, FloorOutcome]]:
+    least = {"as it is": 0.03, "permuted": 0.3, "causal": 0.0}
+    return [
+        Done(Floor(variant=variant, share=share), FloorOutcome(least[variant], 0.001))
+        for variant, shares in SHARES.items()
+        for share in shares
+    ]
+
+
+def fits(
+    error: Callable[[str, float, str], float], seeds: int = 3
+) -> list[Done[Trained, TrainedOutcome]]:
+    return [
+        Done(
+            Trained(variant=variant, share=share, model=name, recipe={}, seed=seed),
+            TrainedOutcome(error(variant, share, name) * (1 + 0.05 * seed)),
+        )
+        for variant, shares in SHARES.items()
+        for share in shares
+        for name in NAMES
+        for seed in range(seeds)
+    ]
+
+
+def results(error: Callable[[str, float, str], float], seeds: int = 3) -> Results:
+    return Results([*floors(), *fits(error, seeds)])
 
 
 def as_the_paper(variant: str, share: float, name: str) -> float:
@@ -50,16 +70,16 @@ def query_by_value(variant: str, share: float, name: str) -> float:
     return as_the_paper(variant, share, name)
 
 
-def verdicts(found: list[Result]) -> dict[str, str]:
+def verdicts(found: Results) -> dict[str, str]:
     return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 100), ("paper", 1.2 * 3600)])
 def test_the_tasks_are_different_and_within_the_budget(preset, seconds):
-    listed = tasks(preset)
-    assert len({task.trial.key for task in listed}) == len(listed)
-    assert sum(task.cost for task in listed) <= seconds
-    assert {task.label.get("model") for task in listed} == {None, *NAMES}
+    listed = plan(preset)
+    assert len({one.job.key for one in listed}) == len(listed)
+    assert sum(one.size for one in listed) <= seconds
+    assert {getattr(one.job, "model", None) for one in listed} == {None, *NAMES}
     assert load("ordering") is EXPERIMENT
 
 
@@ -89,23 +109,23 @@ def test_a_query_that_counts_by_its_value_corrects_proposition_6_2():
 
 
 def test_the_crossing_is_interpolated_in_the_logarithm():
-    found = results(as_the_paper)
-    at, without = crossing(found, "as it is", "GRU")
+    found = Measured(floors(), fits(as_the_paper))
+    at, without = found.crossing("as it is", "GRU")
     assert (at.value, at.count, without) == (pytest.approx(0.5), 3, 0)
-    at, without = crossing(found, "permuted", "GRU")
+    at, without = found.crossing("permuted", "GRU")
     assert (at.count, without) == (0, 3)
 
 
 def test_one_seed_and_missing_parts_leave_claims_open_and_break_nothing():
-    assert set(verdicts([]).values()) == {"open"}
+    assert set(verdicts(Results()).values()) == {"open"}
     single = verdicts(results(as_the_paper, 1))
     assert single["ordering-temporal"] == "holds"
     near = verdicts(results(lambda v, s, n: 0.05 if n == "Transformer" else 0.06, 1))
     assert near["ordering-temporal"] == near["ordering-graph"] == "open"
-    plain = [r for r in results(as_the_paper) if r.label["variant"] == "as it is"]
-    assert verdicts(plain)["ordering-graph-causal"] == "open"
-    diverged = [Result(r.label, r.values | {"error": None}) for r in results(as_the_paper)]
-    assert set(verdicts(diverged).values()) == {"open"}
+    plain = [one for one in results(as_the_paper).done if one.job.variant == "as it is"]
+    assert verdicts(Results(plain))["ordering-graph-causal"] == "open"
+    diverged = [Done(one.job, TrainedOutcome(None)) for one in fits(as_the_paper)]
+    assert set(verdicts(Results([*floors(), *diverged])).values()) == {"open"}
 
 
 @pytest.mark.parametrize("seeds", [0, 1, 3])
@@ -119,15 +139,10 @@ def test_the_record_survives_json(seeds):
 
 
 def test_floor_and_fit_run():
-    listed = tasks("quick")
-    bound = next(t for t in listed if t.label == {"part": "floor", **_at("permuted", 1.0)})
-    found = run_job(bound.trial.settings)
+    found = run_job(Floor(variant="permuted", share=1.0).settings)
     assert found["floor"] == pytest.approx(0.31, abs=0.02)
+    assert Floor(variant="permuted", share=1.0) in [one.job for one in plan("quick")]
+    tiny = {"steps": 2, "first_batch": 4, "batch": 4}
     for variant, name in (("causal", "Transformer"), ("as it is", "RNN")):
-        asked = {"work": "ordering.trained", **_at(variant, 0.0), "model": name}
-        tiny = {"recipe": {"steps": 2, "first_batch": 4, "batch": 4}}
-        assert run_job(Trial(asked | tiny, {}, {}, 0).settings)["error"] > 0
-
-
-def _at(variant: str, share: float) -> dict[str, object]:
-    return {"variant": variant, "share": share}
+        job = Trained(variant=variant, share=0.0, model=name, recipe=tiny)
+        assert run_job(job.settings)["error"] > 0

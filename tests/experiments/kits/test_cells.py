@@ -1,42 +1,45 @@
+"""Cells of tables: contrasts are paired by seed, and verdicts follow from ratios and floors."""
+
 import math
 
 import pytest
 
-from attnrate.experiments.experiment import Result
-from attnrate.experiments.table2 import targets
-from attnrate.experiments.tables import (
+from attnrate.experiments.contract import Done, Fit, FitOutcome
+from attnrate.experiments.kits.cells import (
     Cell,
-    by_seed,
-    cells_table,
-    contrast,
-    contrasts_table,
+    CellFit,
+    Measured,
     exact_floor,
     harmless,
     hurts,
-    reached_sentence,
     standing,
     worse,
 )
+from attnrate.experiments.paper.table2 import targets
+from attnrate.fitting.trial import Trial
 from attnrate.statistics import Interval, geometric_mean
 
 
-def fits(model: str, target: str, recipe: str, *errors: float | None) -> list[Result]:
+def fits(
+    model: str, target: str, recipe: str, *errors: float | None
+) -> list[Done[Fit[CellFit], FitOutcome]]:
     return [
-        Result({"model": model, "target": target, "recipe": recipe, "seed": seed}, {"error": error})
+        Done(Fit(CellFit(model, target, recipe, seed), Trial({}, {})), FitOutcome(error))
         for seed, error in enumerate(errors)
     ]
 
 
 def test_a_contrast_is_paired_by_seed_and_leaves_out_what_diverged():
-    results = [
+    done = [
         *fits("RNN", "original", "strong", 1e-3, 1e-5, None),
         *fits("RNN", "permuted", "strong", 1e-2, 1e-4, 1.0),
     ]
-    found = contrast(results, "RNN", "permuted", "original", "strong")
+    measured = Measured("t", "T", (), {}, done)
+    found = measured.ratio("RNN", "permuted")
     assert found.count == 2
     assert found.value == pytest.approx(10.0)
     assert found.low == pytest.approx(10.0)
-    assert by_seed(results, "RNN", "original", "strong") == {0: 1e-3, 1: 1e-5}
+    assert measured.errors("RNN", "original") == [1e-3, 1e-5]
 
 
 def test_the_floor_of_the_permuted_target_is_above_what_the_paper_has():
@@ -105,14 +108,15 @@ def test_a_cell_stands_to_the_paper_in_words():
 
 def test_tables_leave_out_what_was_not_run_and_show_no_nan():
     cells = (Cell("RNN", "original", 1e-7), Cell("Transformer", "original", 2e-5))
-    results = fits("RNN", "original", "strong", 1e-9)
-    table = cells_table("t", results, cells, targets(), "")
+    cells += (Cell("RNN", "permuted", 1e-2),)
+    found = Measured("t", "T", cells, targets(), fits("RNN", "original", "strong", 1e-9))
+    table = found.table("t", "")
     assert [row[:3] for row in table.rows] == [("RNN", "original", "strong")]
     assert not any(isinstance(cell, float) and math.isnan(cell) for cell in table.rows[0])
     assert table.rows[0][-1] == "at or below the paper's"
-    assert contrasts_table("t", results, cells, [("RNN", "permuted", "original")]).rows == ()
-    said = reached_sentence(results, cells, targets())
-    assert said.startswith("The strong recipe is at or below the paper's error in 1 of 2 cells")
+    assert found.contrasts().rows == ()
+    said = found.reached_sentence()
+    assert said.startswith("The strong recipe is at or below the paper's error in 1 of 3 cells")
     assert "Transformer, original, has not been run yet" in said
 
 

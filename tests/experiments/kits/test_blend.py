@@ -1,7 +1,9 @@
+"""Targets between graph and temporal: unit variance, affine in λ, floors as in closed form."""
+
 import pytest
 import torch
 
-from attnrate.experiments.blend import VARIANTS, PastAttention, blend, causal_floor, variance
+from attnrate.experiments.kits.blend import VARIANTS, PastAttention, blend, causal_floor, variance
 from attnrate.targets import linear_target, spectral_target, swap_ends
 
 

@@ -1,11 +1,14 @@
+"""The experiment table2: each contrast can be confirmed and refuted, and floors decide first."""
+
 import json
 
 import pytest
 
 from attnrate.experiments import load
-from attnrate.experiments.experiment import Result
+from attnrate.experiments.contract import Done, Fit, FitOutcome, Results
+from attnrate.experiments.kits.cells import CellFit
+from attnrate.experiments.paper.table2 import CELLS, EXPERIMENT, plan, random_filter, targets
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.table2 import CELLS, EXPERIMENT, random_filter, targets, tasks
 from attnrate.experiments.work import run_job
 from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
@@ -30,30 +33,36 @@ REFUTED = AS_PRINTED | {
 }
 
 
-def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> list[Result]:
-    return [
-        Result(
-            {"model": model, "target": target, "recipe": recipe, "seed": seed},
-            {"error": error * (1 + 0.02 * seed) * (10 if recipe == "paper" else 1)},
-        )
-        for (model, target), error in errors.items()
-        for recipe in ("paper", "strong")
-        for seed in range(seeds)
-    ]
+def done(label: CellFit, error: float | None) -> Done[Fit[CellFit], FitOutcome]:
+    return Done(Fit(label, Trial({}, {})), FitOutcome(error))
 
 
-def verdicts(found: list[Result]) -> dict[str, str]:
+def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> Results:
+    return Results(
+        [
+            done(
+                CellFit(model, target, recipe, seed),
+                error * (1 + 0.02 * seed) * (10 if recipe == "paper" else 1),
+            )
+            for (model, target), error in errors.items()
+            for recipe in ("paper", "strong")
+            for seed in range(seeds)
+        ]
+    )
+
+
+def verdicts(found: Results) -> dict[str, str]:
     return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 250), ("paper", 1.2 * 3600)])
 def test_every_cell_is_fitted_by_both_recipes_within_the_budget(preset, seconds):
-    listed = tasks(preset)
-    assert len({task.trial.key for task in listed}) == len(listed)
-    assert len(complete([task.trial for task in listed])) == len(listed)
-    labels = {(t.label["model"], t.label["target"], t.label["recipe"]) for t in listed}
+    listed = plan(preset)
+    assert len({one.job.key for one in listed}) == len(listed)
+    assert len(complete([one.job.trial for one in listed])) == len(listed)
+    labels = {(fit.model, fit.target, fit.recipe) for fit in (one.job.label for one in listed)}
     assert labels == {(c.model, c.target, r) for c in CELLS for r in ("paper", "strong")}
-    assert sum(task.cost for task in listed) <= seconds
+    assert sum(one.size for one in listed) <= seconds
     assert load("table2") is EXPERIMENT
 
 
@@ -94,27 +103,25 @@ def test_other_numbers_refute_them():
 
 
 def test_the_exact_floor_decides_where_seeds_are_far_apart():
-    far = results(AS_PRINTED, 2)
     far = [
-        Result(one.label, {"error": 1e-11})
-        if one.label["target"] == "original" and one.label["seed"] == 0
-        else one
-        for one in far
+        done(one.label, 1e-11) if one.label.target == "original" and one.label.seed == 0 else one
+        for one in results(AS_PRINTED, 2).done
     ]
-    claim = EXPERIMENT.conclude(far).claims[0]
+    claim = EXPERIMENT.conclude(Results(far)).claims[0]
     assert claim.low is not None
     assert claim.low < 3
     assert claim.verdict == "holds"
 
 
 def test_what_is_missing_leaves_a_claim_open_and_breaks_nothing():
-    assert {v for k, v in verdicts([]).items() if k != "table2-rnn-permuted-value"} == {"open"}
-    partly = [r for r in results(AS_PRINTED, 1) if r.label["target"] != "mixed"]
-    found = verdicts(partly)
+    nothing = verdicts(Results())
+    assert {v for k, v in nothing.items() if k != "table2-rnn-permuted-value"} == {"open"}
+    whole = results(AS_PRINTED, 1).done
+    found = verdicts(Results([one for one in whole if one.label.target != "mixed"]))
     assert found["table2-rnn-ordering"] == "holds"
     assert found["table2-transformer-mixing"] == "open"
-    diverged = [Result(r.label, {"error": None}) for r in results(AS_PRINTED, 1)]
-    assert verdicts(diverged)["table2-rnn-ordering"] == "open"
+    diverged = [done(one.label, None) for one in whole]
+    assert verdicts(Results(diverged))["table2-rnn-ordering"] == "open"
 
 
 @pytest.mark.parametrize("seeds", [0, 1, 3])
@@ -128,6 +135,6 @@ def test_the_record_survives_json(seeds):
 
 
 def test_a_cell_can_be_fitted():
-    task = next(t for t in tasks("quick") if t.label["model"] == "RNN")
-    short = Trial(task.trial.target, task.trial.model, {**task.trial.recipe, "steps": 3}, 0)
+    trial = next(one.job.trial for one in plan("quick") if one.job.label.model == "RNN")
+    short = Trial(trial.target, trial.model, {**trial.recipe, "steps": 3}, 0)
     assert run_job(short.settings)["error"] > 0

@@ -40,7 +40,7 @@ class PastAttention(Target):
         return self.base.F(weights @ self.base.f(x)).to(x.dtype)
 
     def entries_a_sequence(self) -> int:
-        """As many as the base holds."""
+        """How many numbers the base holds for one sequence."""
         return self.base.entries_a_sequence()
 
 
@@ -75,7 +75,7 @@ class Blend(Target):
         return first * (graph - self.means[0]) + second * (temporal - self.means[1])
 
     def entries_a_sequence(self) -> int:
-        """As many as the larger part holds."""
+        """How many numbers the larger part holds for one sequence."""
         return max(self.graph.entries_a_sequence(), self.temporal.entries_a_sequence())
 
 

@@ -1,14 +1,17 @@
+"""The experiment table3: strong fits refute the paper's reading, its own numbers confirm it."""
+
 import json
 
 import numpy as np
 import pytest
 
 from attnrate.experiments import load
-from attnrate.experiments.experiment import Result
+from attnrate.experiments.contract import Done, Fit, FitOutcome, Results
+from attnrate.experiments.kits.cells import CellFit
+from attnrate.experiments.paper.table3 import CELLS, EXPERIMENT, plan, simple_costs, targets
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.table3 import CELLS, EXPERIMENT, targets, tasks
-from attnrate.experiments.table3_claims import simple_costs
 from attnrate.fitting.build import build_target, complete
+from attnrate.fitting.trial import Trial
 
 AS_PRINTED = {(cell.model, cell.target): cell.paper for cell in CELLS}
 STRONGER = {
@@ -19,30 +22,32 @@ STRONGER = {
 }
 
 
-def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> list[Result]:
-    return [
-        Result(
-            {"model": model, "target": target, "recipe": recipe, "seed": seed},
-            {"error": error * (1 - 0.01 * seed)},
-        )
-        for (model, target), error in errors.items()
-        for recipe in ("paper", "strong")
-        for seed in range(seeds)
-    ]
+def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> Results:
+    return Results(
+        [
+            Done(
+                Fit(CellFit(model, target, recipe, seed), Trial({}, {})),
+                FitOutcome(error * (1 - 0.01 * seed)),
+            )
+            for (model, target), error in errors.items()
+            for recipe in ("paper", "strong")
+            for seed in range(seeds)
+        ]
+    )
 
 
-def verdicts(found: list[Result]) -> dict[str, str]:
+def verdicts(found: Results) -> dict[str, str]:
     return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 95), ("paper", 0.8 * 3600)])
 def test_every_cell_is_fitted_by_both_recipes_within_the_budget(preset, seconds):
-    listed = tasks(preset)
-    assert len({task.trial.key for task in listed}) == len(listed)
-    assert len(complete([task.trial for task in listed])) == len(listed)
-    labels = {(t.label["model"], t.label["target"], t.label["recipe"]) for t in listed}
+    listed = plan(preset)
+    assert len({one.job.key for one in listed}) == len(listed)
+    assert len(complete([one.job.trial for one in listed])) == len(listed)
+    labels = {(fit.model, fit.target, fit.recipe) for fit in (one.job.label for one in listed)}
     assert labels == {(c.model, c.target, r) for c in CELLS for r in ("paper", "strong")}
-    assert sum(task.cost for task in listed) <= seconds
+    assert sum(one.size for one in listed) <= seconds
     assert load("table3") is EXPERIMENT
 
 
@@ -70,9 +75,9 @@ def test_the_papers_numbers_would_confirm_it():
 
 
 def test_what_is_missing_leaves_a_claim_open():
-    assert set(verdicts([]).values()) == {"open"}
-    rnn = [r for r in results(STRONGER, 2) if r.label["model"] == "RNN"]
-    found = verdicts(rnn)
+    assert set(verdicts(Results()).values()) == {"open"}
+    rnn = [one for one in results(STRONGER, 2).done if one.label.model == "RNN"]
+    found = verdicts(Results(rnn))
     assert found["table3-rnn-cannot"] == "does not hold"
     assert found["table3-transformer-can"] == "open"
     above = verdicts(results(STRONGER | {("Transformer", "permuted"): 1.0}))
