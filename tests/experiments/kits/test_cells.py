@@ -3,8 +3,10 @@
 import math
 
 import pytest
+from concluded import cell_fit
 
-from attnrate.experiments.contract import Done, Fit, FitOutcome
+from attnrate.experiments import load
+from attnrate.experiments.contract import Done, Experiment, Fit, FitOutcome
 from attnrate.experiments.kits.cells import (
     Cell,
     CellFit,
@@ -15,8 +17,9 @@ from attnrate.experiments.kits.cells import (
     standing,
     worse,
 )
+from attnrate.experiments.paper import table2, table3
 from attnrate.experiments.paper.table2 import targets
-from attnrate.fitting.trial import Trial
+from attnrate.fitting.build import complete
 from attnrate.statistics import Interval, geometric_mean
 
 
@@ -24,9 +27,29 @@ def fits(
     model: str, target: str, recipe: str, *errors: float | None
 ) -> list[Done[Fit[CellFit], FitOutcome]]:
     return [
-        Done(Fit(CellFit(model, target, recipe, seed), Trial({}, {})), FitOutcome(error))
-        for seed, error in enumerate(errors)
+        cell_fit(CellFit(model, target, recipe, seed), error) for seed, error in enumerate(errors)
     ]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "cells", "preset", "seconds"),
+    [
+        (table2.EXPERIMENT, table2.CELLS, "quick", 250),
+        (table2.EXPERIMENT, table2.CELLS, "paper", 1.2 * 3600),
+        (table3.EXPERIMENT, table3.CELLS, "quick", 95),
+        (table3.EXPERIMENT, table3.CELLS, "paper", 0.8 * 3600),
+    ],
+)
+def test_every_cell_is_fitted_by_both_recipes_within_the_budget(
+    experiment: Experiment, cells: tuple[Cell, ...], preset: str, seconds: float
+) -> None:
+    listed = experiment.plan(preset)
+    assert len({one.job.key for one in listed}) == len(listed)
+    assert len(complete([one.job.trial for one in listed])) == len(listed)
+    labels = {(fit.model, fit.target, fit.recipe) for fit in (one.job.label for one in listed)}
+    assert labels == {(c.model, c.target, r) for c in cells for r in ("paper", "strong")}
+    assert sum(one.size for one in listed) <= seconds
+    assert load(experiment.name) is experiment
 
 
 def test_a_contrast_is_paired_by_seed_and_leaves_out_what_diverged():

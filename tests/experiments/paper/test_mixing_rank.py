@@ -3,9 +3,11 @@
 import json
 from dataclasses import replace
 
+import concluded
 import numpy as np
 import pytest
 import torch
+from concluded import survives_json
 
 from attnrate.experiments import load
 from attnrate.experiments.contract import Done, Results
@@ -27,7 +29,6 @@ from attnrate.experiments.paper.mixing_rank import (
     plan,
     tail_share,
 )
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.run import results_of
 from attnrate.experiments.work import run_job
 from attnrate.fitting.records import Finished
@@ -47,7 +48,7 @@ def results() -> Results:
 
 
 def verdicts(*done: Done) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(Results(done)).claims}
+    return concluded.verdicts(EXPERIMENT, Results(done))
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 5), ("paper", 180)])
@@ -131,8 +132,4 @@ def test_the_tail_of_a_known_spectrum():
 
 def test_the_record_survives_json(results):
     for found in ((), results.done[:1], results.done):
-        said = EXPERIMENT.conclude(Results(found))
-        record = Record("mixing-rank", "t", "p", "quick", 1, 1, 1.0, {}, said)
-        text = json.dumps(record_to_plain(record), allow_nan=False)
-        again = record_from_plain(json.loads(text))
-        assert json.dumps(record_to_plain(again)) == text
+        survives_json(EXPERIMENT.conclude(Results(found)))

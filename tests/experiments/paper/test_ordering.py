@@ -1,9 +1,10 @@
 """The experiment ordering: models of equal size, crossings, and claims that can go both ways."""
 
-import json
 from collections.abc import Callable
 
+import concluded
 import pytest
+from concluded import survives_json
 
 from attnrate.experiments import load
 from attnrate.experiments.contract import Done, Results
@@ -18,7 +19,6 @@ from attnrate.experiments.paper.ordering import (
     parameters,
     plan,
 )
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.work import run_job
 
 SHARES = {"as it is": (0.0, 0.5, 1.0), "permuted": (0.0, 1.0), "causal": (0.0, 1.0)}
@@ -71,7 +71,7 @@ def query_by_value(variant: str, share: float, name: str) -> float:
 
 
 def verdicts(found: Results) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
+    return concluded.verdicts(EXPERIMENT, found)
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 100), ("paper", 1.2 * 3600)])
@@ -130,11 +130,7 @@ def test_one_seed_and_missing_parts_leave_claims_open_and_break_nothing():
 
 @pytest.mark.parametrize("seeds", [0, 1, 3])
 def test_the_record_survives_json(seeds):
-    said = EXPERIMENT.conclude(results(as_the_paper, seeds))
-    record = Record("ordering", "t", "p", "paper", 1, 1, 1.0, {}, said)
-    text = json.dumps(record_to_plain(record), allow_nan=False)
-    again = record_from_plain(json.loads(text))
-    assert json.dumps(record_to_plain(again)) == text
+    again = survives_json(EXPERIMENT.conclude(results(as_the_paper, seeds)))
     assert len(again.claims) == 5
 
 

@@ -1,16 +1,12 @@
 """The experiment table2: each contrast can be confirmed and refuted, and floors decide first."""
 
-import json
-
+import concluded
 import pytest
+from concluded import cell_fit, cell_fits, survives_json
 
-from attnrate.experiments import load
-from attnrate.experiments.contract import Done, Fit, FitOutcome, Results
-from attnrate.experiments.kits.cells import CellFit
-from attnrate.experiments.paper.table2 import CELLS, EXPERIMENT, plan, random_filter, targets
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
+from attnrate.experiments.contract import Results
+from attnrate.experiments.paper.table2 import EXPERIMENT, plan, random_filter, targets
 from attnrate.experiments.work import run_job
-from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
 
 #: What the strong recipe would have to give for each contrast of the paper to survive it
@@ -33,37 +29,12 @@ REFUTED = AS_PRINTED | {
 }
 
 
-def done(label: CellFit, error: float | None) -> Done[Fit[CellFit], FitOutcome]:
-    return Done(Fit(label, Trial({}, {})), FitOutcome(error))
-
-
 def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> Results:
-    return Results(
-        [
-            done(
-                CellFit(model, target, recipe, seed),
-                error * (1 + 0.02 * seed) * (10 if recipe == "paper" else 1),
-            )
-            for (model, target), error in errors.items()
-            for recipe in ("paper", "strong")
-            for seed in range(seeds)
-        ]
-    )
+    return cell_fits(errors, seeds, paper=10.0)
 
 
 def verdicts(found: Results) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
-
-
-@pytest.mark.parametrize(("preset", "seconds"), [("quick", 250), ("paper", 1.2 * 3600)])
-def test_every_cell_is_fitted_by_both_recipes_within_the_budget(preset, seconds):
-    listed = plan(preset)
-    assert len({one.job.key for one in listed}) == len(listed)
-    assert len(complete([one.job.trial for one in listed])) == len(listed)
-    labels = {(fit.model, fit.target, fit.recipe) for fit in (one.job.label for one in listed)}
-    assert labels == {(c.model, c.target, r) for c in CELLS for r in ("paper", "strong")}
-    assert sum(one.size for one in listed) <= seconds
-    assert load("table2") is EXPERIMENT
+    return concluded.verdicts(EXPERIMENT, found)
 
 
 def test_the_filter_has_norm_one_and_is_the_same_for_both_readings():
@@ -104,7 +75,9 @@ def test_other_numbers_refute_them():
 
 def test_the_exact_floor_decides_where_seeds_are_far_apart():
     far = [
-        done(one.label, 1e-11) if one.label.target == "original" and one.label.seed == 0 else one
+        cell_fit(one.label, 1e-11)
+        if one.label.target == "original" and one.label.seed == 0
+        else one
         for one in results(AS_PRINTED, 2).done
     ]
     claim = EXPERIMENT.conclude(Results(far)).claims[0]
@@ -120,17 +93,13 @@ def test_what_is_missing_leaves_a_claim_open_and_breaks_nothing():
     found = verdicts(Results([one for one in whole if one.label.target != "mixed"]))
     assert found["table2-rnn-ordering"] == "holds"
     assert found["table2-transformer-mixing"] == "open"
-    diverged = [done(one.label, None) for one in whole]
+    diverged = [cell_fit(one.label, None) for one in whole]
     assert verdicts(Results(diverged))["table2-rnn-ordering"] == "open"
 
 
 @pytest.mark.parametrize("seeds", [0, 1, 3])
 def test_the_record_survives_json(seeds):
-    said = EXPERIMENT.conclude(results(AS_PRINTED, seeds))
-    record = Record("table2", "t", "p", "paper", 1, 1, 1.0, {}, said)
-    text = json.dumps(record_to_plain(record), allow_nan=False)
-    again = record_from_plain(json.loads(text))
-    assert json.dumps(record_to_plain(again)) == text
+    again = survives_json(EXPERIMENT.conclude(results(AS_PRINTED, seeds)))
     assert len(again.claims) == 6
 
 

@@ -1,17 +1,13 @@
 """The experiment table3: strong fits refute the paper's reading, its own numbers confirm it."""
 
-import json
-
+import concluded
 import numpy as np
 import pytest
+from concluded import cell_fits, survives_json
 
-from attnrate.experiments import load
-from attnrate.experiments.contract import Done, Fit, FitOutcome, Results
-from attnrate.experiments.kits.cells import CellFit
-from attnrate.experiments.paper.table3 import CELLS, EXPERIMENT, plan, simple_costs, targets
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.fitting.build import build_target, complete
-from attnrate.fitting.trial import Trial
+from attnrate.experiments.contract import Results
+from attnrate.experiments.paper.table3 import CELLS, EXPERIMENT, simple_costs, targets
+from attnrate.fitting.build import build_target
 
 AS_PRINTED = {(cell.model, cell.target): cell.paper for cell in CELLS}
 STRONGER = {
@@ -23,32 +19,11 @@ STRONGER = {
 
 
 def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> Results:
-    return Results(
-        [
-            Done(
-                Fit(CellFit(model, target, recipe, seed), Trial({}, {})),
-                FitOutcome(error * (1 - 0.01 * seed)),
-            )
-            for (model, target), error in errors.items()
-            for recipe in ("paper", "strong")
-            for seed in range(seeds)
-        ]
-    )
+    return cell_fits(errors, seeds, step=-0.01)
 
 
 def verdicts(found: Results) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENT.conclude(found).claims}
-
-
-@pytest.mark.parametrize(("preset", "seconds"), [("quick", 95), ("paper", 0.8 * 3600)])
-def test_every_cell_is_fitted_by_both_recipes_within_the_budget(preset, seconds):
-    listed = plan(preset)
-    assert len({one.job.key for one in listed}) == len(listed)
-    assert len(complete([one.job.trial for one in listed])) == len(listed)
-    labels = {(fit.model, fit.target, fit.recipe) for fit in (one.job.label for one in listed)}
-    assert labels == {(c.model, c.target, r) for c in CELLS for r in ("paper", "strong")}
-    assert sum(one.size for one in listed) <= seconds
-    assert load("table3") is EXPERIMENT
+    return concluded.verdicts(EXPERIMENT, found)
 
 
 def test_the_costs_of_constants_are_those_of_a_large_sample():
@@ -86,10 +61,5 @@ def test_what_is_missing_leaves_a_claim_open():
 
 @pytest.mark.parametrize("seeds", [0, 1, 2])
 def test_the_record_survives_json(seeds):
-    said = EXPERIMENT.conclude(results(STRONGER, seeds))
-    text = json.dumps(
-        record_to_plain(Record("table3", "t", "p", "paper", 1, 1, 1.0, {}, said)), allow_nan=False
-    )
-    again = record_from_plain(json.loads(text))
-    assert json.dumps(record_to_plain(again)) == text
+    again = survives_json(EXPERIMENT.conclude(results(STRONGER, seeds)))
     assert len(again.claims) == 4
