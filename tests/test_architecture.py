@@ -13,7 +13,18 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # The order of docs/architecture.md, with the rooms that are still to come.
 ROOMS = [
     *("errors", "typed", "files", "folders", "statistics", "terminal", "figures"),
-    *("targets", "models", "theory", "fitting", "spectra", "data", "experiments", "report", "cli"),
+    *(
+        "targets",
+        "models",
+        "theory",
+        "fitting",
+        "spectra",
+        "data",
+        "experiments",
+        "report",
+        "reproduction",
+        "cli",
+    ),
 ]
 #: A file has one subject; an experiment, told from top to bottom, may be longer
 MOST_LINES, MOST_LINES_OF_AN_EXPERIMENT = 450, 650
@@ -51,7 +62,7 @@ def drawn_rooms(page: str) -> list[str]:
     assert drawing, "the page has lost its drawing"
     lines = [line for line in drawing.group(1).splitlines() if line.startswith("  ")]
     files = [name.strip().removesuffix(".py") for name in lines[0].split("   ")[0].split(",")]
-    return files + [line.split()[0].rstrip("/") for line in lines[1:]]
+    return files + [line.split()[0].rstrip("/").removesuffix(".py") for line in lines[1:]]
 
 
 def test_the_check_of_imports_sees_every_way_to_write_one() -> None:

@@ -35,7 +35,7 @@ _HOME = {
     "pod": "theory.pod",
     "profile": "spectra.profile",
     "represent": "theory.represent",
-    "reproduce": "report.reproduce",
+    "reproduce": "reproduction",
     "rnn_complexity": "theory.recurrent",
     "selection": "targets",
     "spectral_coupling": "targets",

@@ -11,7 +11,7 @@ from attnrate.fitting.fit import fit as fit
 from attnrate.fitting.sweep import sweep as sweep
 from attnrate.models import LinearRNN as LinearRNN
 from attnrate.models import Transformer as Transformer
-from attnrate.report.reproduce import reproduce as reproduce
+from attnrate.reproduction import reproduce as reproduce
 from attnrate.spectra.advise import advise as advise
 from attnrate.spectra.profile import profile as profile
 from attnrate.targets import AttentionTarget as AttentionTarget

@@ -9,7 +9,7 @@ from attnrate.cli.output import EngineOption, JsonOption, WorkersOption, app, fa
 from attnrate.cli.stopping import STOPPED
 
 if TYPE_CHECKING:
-    from attnrate.report.reproduce import Reproduction
+    from attnrate.reproduction import Reproduction
 
 
 @app.command(epilog="Example: attnrate reproduce fig1 table2 --preset quick --out results")
@@ -31,7 +31,7 @@ def reproduce(
 
     What is finished is kept: after an interruption the same command goes on.
     """
-    from attnrate.report.reproduce import reproduce as run
+    from attnrate.reproduction import reproduce as run
 
     try:
         done = run(names or (), preset, out, engine, workers, progress=True)
@@ -52,8 +52,8 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the page of a reproduction again from what is finished, running nothing."""
-    from attnrate.report.reproduce import agreement, read
-    from attnrate.report.reproduce import report as write
+    from attnrate.reproduction import agreement, read
+    from attnrate.reproduction import report as write
 
     other = None if against is None else read(against)
     done = write(folder)

@@ -12,7 +12,7 @@ from attnrate.experiments.claims import Claim
 from attnrate.experiments.experiment import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.experiments.run import records_in
-from attnrate.report.reproduce import Reproduction, agreement
+from attnrate.reproduction import Reproduction, agreement
 
 
 def with_verdicts(**verdicts: str) -> Reproduction:
@@ -35,8 +35,8 @@ def test_two_reproductions_agree_on_what_the_first_decides() -> None:
 def test_a_failure_does_not_hide_the_comparison(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from attnrate import reproduction as room
     from attnrate.cli.reproduction import report as command
-    from attnrate.report import reproduce as room
 
     one = with_verdicts(a="holds", b="open")
     failed = replace(one.records[0], failed="no memory")
