@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 
 import torch
 
-from attnrate.experiments.spectral import LONG, RECIPES
+from attnrate.experiments.kits.spectral import LONG, RECIPES
 from attnrate.fitting.build import build_recipe
 from attnrate.fitting.fit import fit
 from attnrate.fitting.recipe import Recipe, as_recipe

@@ -1,0 +1,33 @@
+"""Errors of finished fits: those that did not diverge, by seed, and two by two."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attnrate.experiments.contract import Done
+
+#: Finished jobs whose outcomes have an `error`, None if the fit diverged
+Fits = Sequence[Done[Any, Any]]
+
+
+def errors(fits: Fits) -> list[float]:
+    """The errors of those fits that did not diverge."""
+    return [one.outcome.error for one in fits if one.outcome.error is not None]
+
+
+def errors_by_seed(fits: Fits) -> dict[int, float]:
+    """The errors of fits that differ in their seeds alone, by seed."""
+    return {int(one.label.seed): error for one in fits for error in errors([one])}
+
+
+def paired(above: Fits, below: Fits, *names: str) -> list[float]:
+    """error / error of every two fits, one of each list, whose labels agree in these fields."""
+    found: dict[tuple[object, ...], list[float]] = {}
+    for one in below:
+        found.setdefault(_place(one, names), []).extend(errors([one]))
+    return [
+        a / b for one in above for a in errors([one]) for b in found.get(_place(one, names), [])
+    ]
+
+
+def _place(fit: Done[Any, Any], names: Sequence[str]) -> tuple[object, ...]:
+    return tuple(getattr(fit.label, name) for name in names)
