@@ -28,7 +28,7 @@ from collections.abc import Callable
 import torch
 
 import _report
-from attnrate.experiments.spectral import LONG, RECIPES
+from attnrate.experiments.kits.spectral import LONG, RECIPES
 from attnrate.fitting.build import build_recipe
 from attnrate.fitting.fit import fit
 from attnrate.fitting.recipe import Recipe, as_recipe

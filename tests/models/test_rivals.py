@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from attnrate.errors import InputError
+from attnrate.models.base import nearest_size
 from attnrate.models.rivals import GRUTranslator, Scanner, scanner_like, translator_like
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
@@ -63,3 +64,8 @@ def test_wrong_rivals_are_told() -> None:
         Scanner("gru", patch=5)
     with pytest.raises(InputError, match="no rival is as small"):
         scanner_like(vit_settings(width=1, layers=1, heads=1, m_h=1, m_ff=1), layers=30)
+
+
+@pytest.mark.parametrize(("wanted", "size"), [(1, 1), (10, 3), (12, 3), (13, 4), (100, 10)])
+def test_the_nearest_size_is_that_of_the_nearest_count(wanted: int, size: int) -> None:
+    assert nearest_size(lambda one: one * one, wanted) == size

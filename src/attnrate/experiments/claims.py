@@ -4,6 +4,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from attnrate.statistics import Interval
+
 Verdict = Literal["holds", "holds when corrected", "does not hold", "not testable here", "open"]
 
 
@@ -42,3 +44,30 @@ class Claim:
 def claim_from_plain(plain: dict[str, Any]) -> Claim:
     """The inverse of `Claim.to_plain`."""
     return Claim(**plain)
+
+
+def judge(holds: bool, fails: bool, enough: bool = True) -> Verdict:
+    """The verdict of a statement that a run may confirm or refute; open if it does neither.
+
+    `enough` says whether there are enough results to decide anything.
+    """
+    if not enough:
+        return "open"
+    return "holds" if holds else "does not hold" if fails else "open"
+
+
+def claim_of(
+    experiment: str,
+    name: str,
+    place: str,
+    statement: str,
+    verdict: Verdict,
+    evidence: str,
+    found: Interval | float | None = None,
+    correction: str = "",
+) -> Claim:
+    """The claim EXPERIMENT-NAME; `found` is the number that decides, with its interval if known."""
+    if not isinstance(found, Interval):
+        found = Interval(math.nan if found is None else found, math.nan, math.nan, 1)
+    full = f"{experiment}-{name}"
+    return Claim(full, place, statement, experiment, verdict, evidence, *found.limits, correction)

@@ -31,7 +31,7 @@ from attnrate.experiments.fig3_read import (
     slopes,
     untrained,
 )
-from attnrate.experiments.power_law import PowerLaw, fit_power_law
+from attnrate.experiments.kits.power_law import PowerLaw, fit_power_law
 from attnrate.experiments.real_claims import decided, missing, untestable
 from attnrate.statistics import Interval, mean, slope
 

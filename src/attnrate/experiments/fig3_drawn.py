@@ -19,7 +19,7 @@ from attnrate.experiments.fig3_read import (
     seeds_apart,
     untrained,
 )
-from attnrate.experiments.power_law import PowerLaw
+from attnrate.experiments.kits.power_law import PowerLaw
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.statistics import mean
 

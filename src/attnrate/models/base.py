@@ -1,5 +1,6 @@
 """What models share: sequences in and out, a count of parameters, the feed-forward network."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -26,6 +27,23 @@ class Counted(nn.Module):
     def parameter_count(self) -> int:
         """Trainable numbers; shared ones count once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+
+def nearest_size(count: Callable[[int], int], wanted: int) -> int:
+    """The size whose count of parameters, which grows with it, is nearest to the wanted one.
+
+    `count` may build the model of a size: nothing is allocated and no random number is drawn.
+    """
+    with torch.device("meta"):
+        if count(1) > wanted:
+            raise InputError("no rival is as small as this model; its parameters", wanted)
+        low, high = 1, 2
+        while count(high) < wanted:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if count(middle) < wanted else (low, middle)
+        return min(low, high, key=lambda size: abs(count(size) - wanted))
 
 
 class SequenceModel(Counted):

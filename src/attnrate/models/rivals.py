@@ -1,6 +1,6 @@
 """What ViT and Seq2Seq are compared with: recurrent and state-space models of about their size."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
-from attnrate.errors import InputError, require_choice
-from attnrate.models.base import Counted
+from attnrate.errors import require_choice
+from attnrate.models.base import Counted, nearest_size
 from attnrate.models.decoding import Specials, Translator, last_places, moved_to_end
 from attnrate.models.presets import as_settings, check_share, check_whole
 from attnrate.models.recurrent import GRU
@@ -109,7 +109,7 @@ def scanner_like(settings: ViTSettings, kind: object = "gru", layers: object = 3
     def made(width: int) -> Scanner:
         return Scanner(str(kind), **given, layers=layers, width=width)
 
-    return made(_nearest(lambda width: made(width).parameter_count(), wanted))
+    return made(nearest_size(lambda width: made(width).parameter_count(), wanted))
 
 
 @dataclass(frozen=True)
@@ -225,18 +225,4 @@ def translator_like(settings: Seq2SeqSettings, layers: object = 2) -> GRUTransla
     def made(hidden: int) -> GRUTranslator:
         return GRUTranslator(replace(first, hidden=hidden))
 
-    return made(_nearest(lambda hidden: made(hidden).parameter_count(), wanted))
-
-
-def _nearest(count: Callable[[int], int], wanted: int) -> int:
-    """The size whose count, which grows with it, is nearest to the wanted one."""
-    with torch.device("meta"):
-        if count(1) > wanted:
-            raise InputError("no rival is as small as this model; its parameters", wanted)
-        low, high = 1, 2
-        while count(high) < wanted:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if count(middle) < wanted else (low, middle)
-        return min(low, high, key=lambda size: abs(count(size) - wanted))
+    return made(nearest_size(lambda hidden: made(hidden).parameter_count(), wanted))

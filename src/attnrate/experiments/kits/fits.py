@@ -1,4 +1,4 @@
-"""Errors of finished fits: by seed, in pairs, and as a curve with intervals."""
+"""Errors of finished fits: by seed, two by two, and as a curve with intervals."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,31 +7,32 @@ from attnrate.experiments.contract import Done
 from attnrate.figures.figure import Series
 from attnrate.statistics import Interval
 
+#: Finished jobs whose outcomes have an `error`, None if the fit diverged
+Fits = Sequence[Done[Any, Any]]
 
-def errors(done: Sequence[Done[Any, Any]]) -> list[float]:
+
+def errors(fits: Fits) -> list[float]:
     """The errors of those fits that did not diverge."""
-    return [one.outcome.error for one in done if one.outcome.error is not None]
+    return [one.outcome.error for one in fits if one.outcome.error is not None]
 
 
-def errors_by_seed(done: Sequence[Done[Any, Any]]) -> dict[int, float]:
-    """The errors of fits that differ in nothing but their seeds, without those that diverged."""
-    return {one.label.seed: error for one in done for error in errors([one])}
+def errors_by_seed(fits: Fits) -> dict[int, float]:
+    """The errors of fits that differ in their seeds alone, by seed."""
+    return {int(one.label.seed): error for one in fits for error in errors([one])}
 
 
-def paired(
-    above: Sequence[Done[Any, Any]], below: Sequence[Done[Any, Any]], *fields: str
-) -> list[float]:
+def paired(above: Fits, below: Fits, *names: str) -> list[float]:
     """error / error of every two fits, one of each list, whose labels agree in these fields."""
     found: dict[tuple[object, ...], list[float]] = {}
     for one in below:
-        found.setdefault(_fields(one, fields), []).extend(errors([one]))
+        found.setdefault(_place(one, names), []).extend(errors([one]))
     return [
-        a / b for one in above for a in errors([one]) for b in found.get(_fields(one, fields), [])
+        a / b for one in above for a in errors([one]) for b in found.get(_place(one, names), [])
     ]
 
 
-def _fields(done: Done[Any, Any], names: Sequence[str]) -> tuple[object, ...]:
-    return tuple(getattr(done.label, name) for name in names)
+def _place(fit: Done[Any, Any], names: Sequence[str]) -> tuple[object, ...]:
+    return tuple(getattr(fit.label, name) for name in names)
 
 
 def curve(label: str, points: Sequence[tuple[float, Interval]], group: str | None = None) -> Series:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnrate.experiments.power_law import fit_power_law
+from attnrate.experiments.kits.power_law import fit_power_law
 
 SIZES = [1, 2, 4, 8, 16, 32, 64]
 

@@ -2,62 +2,68 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
-from attnrate.experiments import open_questions as questions
-from attnrate.experiments.experiment import Result
-from attnrate.experiments.open_variants import BASELINE, VARIANTS
+from attnrate.experiments.contract import Done, Fit, FitOutcome, Results
+from attnrate.experiments.kits.spectral import LONG, RECIPES, Spectral
+from attnrate.experiments.paper import fig1
+from attnrate.experiments.paper import open_questions as questions
+from attnrate.experiments.paper.open_questions import BASELINE, VARIANTS, Tried
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.spectral import LONG, RECIPES, Spectral
 from attnrate.experiments.work import run_job
 from attnrate.fitting.build import build_model, complete
 from attnrate.fitting.trial import Trial
 from attnrate.targets import spectral_target
 
 CELLS = ((Spectral(1.0, LONG), 4), (Spectral(1.0, LONG), 16), (Spectral(0.55, LONG), 4))
+#: What a made-up fit would have run: conclusions do not look at it
+ANY = Trial({}, {}, {}, 0)
 
 
 def everything(times=None, slope=-1.0, seeds=(0, 1, 2), variants=tuple(VARIANTS)):
     """Errors c size^slope, times a factor for some variants, with a little scatter."""
-    results = []
+    done = []
     for target, size in (*CELLS, (Spectral(0.55, LONG), 16)):
         for index, name in enumerate(variants):
             for seed in seeds:
                 factor = (times or {}).get(name, 1.0) * (1 + 0.01 * math.sin(index + 5 * seed))
-                label = {"variant": name, **target.label, "size": size, "seed": seed}
-                values = {"error": 0.1 * factor * size**slope, "parameters": 100}
-                results.append(Result(label, values))
-    return results
+                outcome = FitOutcome(0.1 * factor * size**slope, parameters=100)
+                done.append(Done(Fit(Tried(name, target, size, seed), ANY), outcome))
+    return done
 
 
-def concluded(results):
-    said = questions.conclude(results)
+def with_errors(done, error_of):
+    """The fits with other errors, made of each one."""
+    return [Done(one.job, replace(one.outcome, error=error_of(one))) for one in done]
+
+
+def concluded(done):
+    said = questions.conclude(Results(done))
     record = Record("open-questions", "", "", "paper", 1, 1, 0.0, {}, said)
     plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
     assert record_to_plain(record_from_plain(plain)) == plain
     return said
 
 
-def claims(results):
-    return {c.name.removeprefix("open-questions-"): c for c in concluded(results).claims}
+def claims(done):
+    return {c.name.removeprefix("open-questions-"): c for c in concluded(done).claims}
 
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])
-def test_every_task_builds_once(preset):
-    tasks = questions.tasks(preset)
-    assert len({task.trial.key for task in tasks}) == len(tasks)
-    complete([task.trial for task in tasks])
+def test_every_job_builds_once(preset):
+    jobs = [one.job for one in questions.plan(preset)]
+    assert len({job.key for job in jobs}) == len(jobs)
+    complete([job.trial for job in jobs])
 
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_the_baseline_s_fits_are_those_of_fig1(preset):
-    from attnrate.experiments import fig1
-
-    keys = {task.trial.key for task in fig1.tasks(preset)}
-    base = [t for t in questions.tasks(preset) if t.label["variant"] == BASELINE]
+    keys = {one.job.key for one in fig1.plan(preset)}
+    base = [one.job for one in questions.plan(preset) if one.job.label.variant == BASELINE]
     assert base
-    assert {task.trial.key for task in base} <= keys
+    assert {job.key for job in base} <= keys
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -96,7 +102,7 @@ def test_variants_that_point_both_ways_are_both_told():
 
 
 def with_slope(slope, *variants):
-    return [one for one in everything() if one.label["variant"] not in variants] + everything(
+    return [one for one in everything() if one.label.variant not in variants] + everything(
         slope=slope, variants=variants
     )
 
@@ -115,18 +121,20 @@ def test_what_is_missing_leaves_claims_open():
     assert {claim.verdict for claim in claims([]).values()} == {"open"}
     no_base = everything(variants=("4 heads", "layer norm"))
     assert claims(no_base)["heads"].verdict == "open"
-    lost = [Result(one.label, {"error": None}) for one in everything()]
+    lost = with_errors(everything(), lambda one: None)
     assert {claim.verdict for claim in claims(lost).values()} == {"open"}
 
 
 def test_a_spread_too_wide_to_tell_is_open():
-    results = [
-        Result(one.label, {"error": one.values["error"] * 30 ** ((-1) ** one.label["seed"])})
-        if one.label["variant"] == "4 heads"
-        else one
-        for one in everything()
-    ]
-    assert claims(results)["heads"].verdict == "open"
+    wide = with_errors(
+        everything(),
+        lambda one: (
+            one.outcome.error * 30 ** ((-1) ** one.label.seed)
+            if one.label.variant == "4 heads"
+            else one.outcome.error
+        ),
+    )
+    assert claims(wide)["heads"].verdict == "open"
 
 
 @pytest.mark.parametrize(
@@ -140,13 +148,27 @@ def test_a_spread_too_wide_to_tell_is_open():
     ],
 )
 def test_six_cells_that_agree_decide_where_their_interval_cannot_and_two_do_not(ratios, verdict):
-    def scaled():
-        for seed, factor in enumerate(ratios):
-            for one in everything(seeds=(seed,), variants=(BASELINE, "1/√m_h"))[:2]:
-                of_base = one.label["variant"] == BASELINE
-                yield Result(one.label, {"error": 1e-3 if of_base else 1e-3 * factor})
+    done = [
+        one
+        for seed in range(len(ratios))
+        for one in everything(seeds=(seed,), variants=(BASELINE, "1/√m_h"))[:2]
+    ]
+    scaled = with_errors(
+        done, lambda one: 1e-3 * (1 if one.label.variant == BASELINE else ratios[one.label.seed])
+    )
+    assert claims(scaled)["scale"].verdict == verdict
 
-    assert claims(list(scaled()))["scale"].verdict == verdict
+
+def test_numbers_of_parameters_are_told_where_they_are_known():
+    more = [
+        Done(one.job, replace(one.outcome, parameters=103)) if one.label.seed == 1 else one
+        for one in everything(variants=(BASELINE, "4 heads"))
+    ]
+    said = concluded(more)
+    assert "within 3 %" in said.figures[0].caption
+    assert [row[1] for row in said.tables[0].rows] == ["100 to 103", "100 to 103"]
+    unknown = [Done(one.job, replace(one.outcome, parameters=None)) for one in more]
+    assert [row[1] for row in concluded(unknown).tables[0].rows] == ["unknown", "unknown"]
 
 
 def test_the_costliest_variant_is_fitted():

@@ -1,0 +1,626 @@
+"""Fig. 1: the error against the head size m_h for couplings with a known spectrum.
+
+The paper trains Eq. 5 (width 128, depth 3, n = m_v = 32) on targets with F = f = id and
+ρ = Σ_{k <= r} k^-α 2 sin 2πku sin 2πkv, and finds errors that fall like m_h^-(2α-1) and vanish for
+m_h >= r. Here four curves stand beside each other: the bound of Theorem 4.1 as printed and as
+proved, the Transformer that the proof compiles, and trained ones, by the paper's recipe and by the
+strong one, in the full model and with F and f held at the identity. r = ∞ is the sum of 256 terms,
+because the series diverges on the diagonal for α <= 1.
+
+The rules of the claims were set with quick results at hand and before any result of the full preset
+was seen; a review made them stricter when two of its five seeds were there (docs/reproduction.md
+says which).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
+from attnrate.experiments.contract import Conclusion, Experiment, Fit, Plan, Preset, Results, select
+from attnrate.experiments.kits.compiled import (
+    Gauge,
+    GaugeOutcome,
+    Theory,
+    TheoryOutcome,
+    gauge_words,
+)
+from attnrate.experiments.kits.curves import CELL, LEGEND, Runs, error_table, slope_table
+from attnrate.experiments.kits.fits import paired
+from attnrate.experiments.kits.logits import (
+    Coupling,
+    CouplingOutcome,
+    logit_table,
+    logit_words,
+)
+from attnrate.experiments.kits.spectral import (
+    LONG,
+    STEP,
+    STEPS,
+    Settings,
+    Spectral,
+    cell,
+    error_panel,
+    error_series,
+    known,
+    line,
+    rank_word,
+    seeds_word,
+    shown,
+    steps_word,
+    strong,
+)
+from attnrate.figures.figure import Curves, Figure, Series, Table
+from attnrate.fitting.job import Sized
+from attnrate.fitting.trial import Trial
+from attnrate.statistics import geometric_mean
+
+TARGETS = tuple(Spectral(alpha, rank) for alpha in (0.55, 1.0) for rank in (2, 6, LONG))
+FINITE = tuple(target for target in TARGETS if target.rank < LONG)
+ENDLESS = tuple(target for target in TARGETS if target.rank == LONG)
+ALL = tuple(range(1, 17))
+#: Head size at which the gauge is shown, for targets of rank 6
+GAUGED = 3
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is run: head sizes, steps and recipes of every curve, and the seeds of all.
+
+    `full` has (target, head sizes, steps) of the full model, `coupling_sizes` the head sizes by
+    rank with F = f = id, `adam_cells` what is also fitted by the paper's recipe. `long_cells` are
+    fits of the full model by the strong recipe as it stands, with which the one used here is
+    compared.
+    """
+
+    full: tuple[tuple[Spectral, tuple[int, ...], int], ...]
+    seeds: tuple[int, ...]
+    coupling_sizes: Mapping[int, tuple[int, ...]]
+    coupling_steps: int
+    adam_cells: tuple[tuple[Spectral, int], ...]
+    adam_steps: int
+    sequences: int
+    #: expected seconds of a fit with F = f = id, of one by the paper's recipe, and of a long one
+    seconds: tuple[float, float, float]
+    long_cells: tuple[tuple[Spectral, int], ...] = ()
+
+
+QUICK = Chosen(
+    full=(
+        *((Spectral(alpha, 2), (1, 2), 400) for alpha in (0.55, 1.0)),
+        (Spectral(0.55, 6), (1, 2, 4), 480),
+        # the error beyond the rank takes its time to vanish
+        (Spectral(1.0, 6), (2, 4, 6), 800),
+        *((Spectral(alpha, LONG), (1, 2, 4, 16), 480) for alpha in (0.55, 1.0)),
+    ),
+    seeds=(0,),
+    coupling_sizes={2: (1,), 6: (2, 4), LONG: (1, 2, 4, 8)},
+    coupling_steps=400,
+    adam_cells=((Spectral(1.0, 6), 4), (Spectral(1.0, 6), 6), (Spectral(1.0, LONG), 4)),
+    adam_steps=600,
+    sequences=1024,
+    seconds=(4.0, 5.5, 55.0),
+)
+PAPER = Chosen(
+    full=tuple((target, ALL, STEPS["paper"]) for target in TARGETS),
+    seeds=(0, 1, 2, 3, 4),
+    coupling_sizes=dict.fromkeys((2, 6, LONG), ALL),
+    coupling_steps=600,
+    adam_cells=tuple((target, m_h) for target in TARGETS for m_h in (1, 2, 4, 8, 16)),
+    adam_steps=4000,
+    sequences=4096,
+    long_cells=(
+        # of rank 2 the error is gone after a thousand steps, of rank 6 it is not
+        *((Spectral(alpha, 6), m_h) for alpha in (0.55, 1.0) for m_h in (4, 5, 6, 8)),
+        *((Spectral(alpha, LONG), 8) for alpha in (0.55, 1.0)),
+    ),
+    seconds=(6.0, 37.0, 60.0),
+)
+#: Adam too is given small batches throughout
+_SMALL: Settings = {"first_batch": 32, "batch": 32}
+CHOSEN: Mapping[Preset, Chosen] = {"quick": QUICK, "paper": PAPER}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The label of a fit of the full model; `curve` is "strong", "paper" or "long"."""
+
+    curve: str
+    target: Spectral
+    m_h: int
+    seed: int
+
+
+def plan(preset: Preset) -> Plan:
+    """Bounds and compiled errors of every target, then the fits."""
+    chosen = CHOSEN[preset]
+    return [*_theory(chosen), *_full(chosen), *_couplings(chosen)]
+
+
+def _theory(chosen: Chosen) -> Plan:
+    bounds: Plan = [
+        Sized(
+            Theory(alpha=t.alpha, rank=t.rank, m_h=ALL, sequences=chosen.sequences),
+            chosen.sequences / (400 if t.rank == LONG else 4000),
+        )
+        for t in TARGETS
+    ]
+    gauges: Plan = [
+        Sized(Gauge(alpha=t.alpha, rank=t.rank, m_h=GAUGED, sequences=chosen.sequences), 0.5)
+        for t in TARGETS
+        if t.rank == 6
+    ]
+    return [*bounds, *gauges]
+
+
+def _full(chosen: Chosen) -> Plan:
+    _, adam, long = chosen.seconds
+    by_adam: Settings = {"name": "paper", "steps": chosen.adam_steps, **_SMALL}
+    cells: list[tuple[str, Spectral, int, Settings, float]] = [
+        ("strong", target, m_h, strong(steps), STEP * steps)
+        for target, sizes, steps in chosen.full
+        for m_h in sizes
+    ]
+    cells += [("paper", target, m_h, by_adam, adam) for target, m_h in chosen.adam_cells]
+    cells += [("long", target, m_h, {"name": "strong"}, long) for target, m_h in chosen.long_cells]
+    return [
+        Sized(
+            Fit(
+                Trained(curve, target, m_h, seed),
+                Trial(target.settings, {"kind": "transformer", "m_h": m_h}, recipe, seed),
+            ),
+            seconds,
+        )
+        for curve, target, m_h, recipe, seconds in cells
+        for seed in chosen.seeds
+    ]
+
+
+def _couplings(chosen: Chosen) -> Plan:
+    recipe = strong(chosen.coupling_steps)
+    return [
+        Sized(
+            Coupling(alpha=t.alpha, rank=t.rank, m_h=m_h, recipe=recipe, seed=seed),
+            chosen.seconds[0],
+        )
+        for t in TARGETS
+        for m_h in chosen.coupling_sizes[t.rank]
+        for seed in chosen.seeds
+    ]
+
+
+def read(results: Results) -> Runs:
+    """The finished jobs, by kind."""
+    couplings = results.of(Coupling, CouplingOutcome)
+    return Runs(
+        {one.job.target: one.outcome.rows for one in results.of(Theory, TheoryOutcome)},
+        results.of(Gauge, GaugeOutcome),
+        couplings,
+        [*results.fits(Trained), *couplings],
+    )
+
+
+def conclude(results: Results) -> Conclusion:
+    """The four curves, their slopes, and what they say of Theorem 4.1 and Fig. 1."""
+    runs = read(results)
+    return Conclusion(paragraphs(runs), figures(runs), tables(runs), claims(runs))
+
+
+#: A compiled error at most this is zero in float64
+ZERO = 1e-20
+#: Errors "fall" when the last one is at most this part of the first
+FALLEN = 0.9
+#: Trained errors beyond the rank "vanish" when they are at most this part of those before it
+VANISHED = 0.1
+#: A slope whose interval is wider than this decides nothing
+WIDE = 1.5
+#: Errors depend on m_h at all when chance explains so good a fit at most this often
+CHANCE = 0.05
+#: The error of training is that of the POD within this factor
+SAME = 2.0
+#: Training "until the loss does not decrease" is a good estimate within this factor
+ESTIMATE = 2.0
+_CURVE = {
+    "compiled": "compiled",
+    "strong": "trained",
+    "long": "trained longer",
+    "paper": "trained with Adam",
+}
+_claim = partial(claim_of, "fig1")
+
+
+def claims(runs: Runs) -> tuple[Claim, ...]:
+    """One claim a sentence; what the results cannot decide is open."""
+    return (
+        _falls(runs),
+        _possible(runs),
+        _trained_vanishes(runs),
+        *(_rate(runs, target, curve) for target in ENDLESS for curve in ("compiled", "strong")),
+        _rank(runs),
+        _printed(runs),
+        _rigorous(runs),
+        _pod(runs),
+        _enough_epochs(runs),
+    )
+
+
+def _falls(runs: Runs) -> Claim:
+    """By the ratio of the last error below the rank to the first, for compiled and trained."""
+    both = ("compiled", "strong")
+    found = {(t.name, curve): runs.fallen(t, curve) for t in TARGETS for curve in both}
+    seen = {key: r for key, r in found.items() if math.isfinite(r)}
+    told = "; ".join(f"{name}, {_CURVE[curve]}: {r:.2g}" for (name, curve), r in seen.items())
+    worst = max(seen.values(), default=math.nan)
+    return _claim(
+        "falls",
+        "Sec. 5.1, Fig. 1",
+        "The error falls as m_h grows.",
+        judge(worst <= FALLEN, worst >= 1, enough={curve for _, curve in seen} == {*both}),
+        f"Error at the largest m_h < r over that at the least: {told or 'not run'}.",
+        worst,
+    )
+
+
+def _possible(runs: Runs) -> Claim:
+    found = runs.compiled_beyond(FINITE)
+    largest = max(found, default=math.nan)
+    return _claim(
+        "perfect-beyond-rank",
+        "Sec. 5.1",
+        "If r is finite, perfect approximation is possible as soon as m_h >= r, with m_FF large.",
+        judge(largest <= ZERO, largest > ZERO),
+        f"The compiled Transformer with exact bases has an error of at most {largest:.2g} in "
+        f"{len(found)} cells with m_h >= r."
+        if found
+        else "Not run.",
+        largest,
+    )
+
+
+def _trained_vanishes(runs: Runs) -> Claim:
+    found = {
+        curve: {t.name: ratio for t in FINITE if known(ratio := runs.beyond(t, curve))}
+        for curve in ("strong", "long", "paper")
+    }
+    told = "; ".join(
+        f"{_CURVE[curve]}, {name}: {i}" for curve, some in found.items() for name, i in some.items()
+    )
+    # longer training decides where there is any: what training has not reached yet is no floor
+    strong = list((found["strong"] | found["long"]).values())
+    seeds = {one.label.seed for one in select(runs.trained, curve="strong")}
+    verdict = judge(
+        all((i.value if math.isnan(i.high) else i.high) <= VANISHED for i in strong),
+        # one seed that stopped early refutes nothing: zero is possible, as the compiled one shows
+        len(seeds) > 1 and any(i.low > VANISHED for i in strong),
+        enough=len(strong) >= 3,
+    )
+    adam = max((i.value for i in found["paper"].values()), default=0.0)
+    correction = ""
+    if verdict == "holds" and adam > VANISHED:
+        correction = (
+            f"With the strong recipe; with Adam, its steps capped here, the largest ratio is "
+            f"{adam:.2g}: the optimiser's doing, or the cap's."
+        )
+    return _claim(
+        "vanishes",
+        "Fig. 1",
+        "The error of the trained Transformer vanishes for m_h >= r.",
+        "holds when corrected" if correction else verdict,
+        "No trained error is zero; error at m_h >= r over that at the last m_h < r: "
+        f"{told or 'not run'} (vanishing is taken as at most {VANISHED:g}).",
+        max(strong, key=lambda i: i.value, default=None),
+        correction,
+    )
+
+
+def _rate(runs: Runs, target: Spectral, curve: str) -> Claim:
+    """Of the construction in the proof, whose error is exact, or of trained Transformers."""
+    built = curve == "compiled"
+    found = runs.law(target, curve)
+    verdict: Verdict = "open"
+    correction = told = ""
+    if found is not None:
+        # with one seed a floor of training cannot be told from a rate
+        enough = built or len({one.label.seed for one in runs.of(target, curve)}) > 1
+        faster = found.b.low > target.rate
+        # trained errors that fall more slowly refute nothing: training may not have got there
+        slower = built and found.b.high < target.rate
+        verdict = judge(
+            found.b.low <= target.rate <= found.b.high and found.b.high - found.b.low <= WIDE,
+            faster or slower,
+            enough and found.p_flat < CHANCE and found.a > 0,
+        )
+        if verdict == "does not hold":
+            correction = _FASTER if faster else _SLOWER
+        told = (
+            f"Fitted, a m_h^-b + c has b = {found} and c = {found.c:.2g}, claimed is b = "
+            f"{target.rate:.3g}. "
+        )
+    whose = "the construction in the proof" if built else "trained Transformers"
+    return _claim(
+        f"{'construction' if built else 'trained'}-rate-{target.alpha:g}",
+        "Sec. 5.1" if built else "Fig. 1",
+        f"For r = ∞ and σ_k = k^-{target.alpha:g} the error of {whose} decays like "
+        f"m_h^-{target.rate:.3g} + constant.",
+        verdict,
+        f"{told}As a power without a constant the exponent is {shown(runs.slope(target, curve))}.",
+        found.b if found is not None else None,
+        correction,
+    )
+
+
+_FASTER = "It falls faster: the singular values bound the error, but do not set its rate."
+_SLOWER = (
+    "It falls more slowly than the singular values promise: the proof overlooks the pair s = t, "
+    "whose share of the logits' error falls more slowly."
+)
+
+
+def _rank(runs: Runs) -> Claim:
+    """From each rank to the next the error must grow; beyond the lower one it is zero there."""
+    by_ranks: dict[str, list[float]] = {}
+    for low, high in pairwise(TARGETS):
+        if low.alpha == high.alpha:
+            both = [one for one in runs.of(high, "strong") if one.label.m_h < low.rank]
+            word = f"r = {rank_word(low.rank)} to {rank_word(high.rank)}"
+            grown = paired(both, runs.of(low, "strong"), "m_h", "seed")
+            by_ranks.setdefault(word, []).extend(grown)
+    found = {word: geometric_mean(each) for word, each in by_ranks.items() if each}
+    told = "; ".join(f"{word} by {ratio}" for word, ratio in found.items())
+    return _claim(
+        "grows-with-rank",
+        "Sec. 5.1",
+        "For a fixed m_h the error increases with the rank of the target.",
+        judge(
+            all(ratio.low > 1 for ratio in found.values()),
+            any(ratio.high < 1 for ratio in found.values()),
+            enough=len(found) >= 2,
+        ),
+        "The error grows (strong recipe, over all m_h below both ranks, α and seeds) from "
+        f"{told or 'no rank yet'}.",
+        min(found.values(), key=lambda ratio: ratio.value, default=None),
+    )
+
+
+def _printed(runs: Runs) -> Claim:
+    """The number printed, the exponent printed, and whether the bound as corrected holds."""
+    cells = [row for t in TARGETS for row in runs.rows_below(t).values()]
+    most = max((row.l1 / row.printed for row in cells), default=math.nan)
+    slopes = {t: runs.slope_l1(t) for t in ENDLESS}
+    told = "; ".join(
+        f"{t.name}: {shown(s)} (printed {-t.rate:.3g}, by Cauchy-Schwarz {-t.rate / 2:.3g})"
+        for t, s in slopes.items()
+    )
+    slower = [t.name for t, s in slopes.items() if known(s) and s.low > -t.rate]
+    proved = all(row.rigorous_l1 >= row.l1 for row in cells)
+    verdict = judge(
+        most <= 1 and not slower and all(known(s) for s in slopes.values()),
+        most > 1 or (bool(slower) and not proved),
+    )
+    correction = ""
+    if most <= 1 and slower and proved:
+        verdict = "holds when corrected"
+        correction = (
+            "The construction's own L1 error falls more slowly than the printed exponent for "
+            f"{'; '.join(slower)}, so that only the factor τ² C0 keeps the printed "
+            "number above it. The proof inserts the squared tail where the tail belongs (Eq. "
+            "46-50), which has the exponent α - 1/2, and leaves out the pair s = t, which falls "
+            "more slowly still; with both, and C0 = max(.., 1) for the minimum printed, the bound "
+            "holds."
+        )
+    return _claim(
+        "theorem-printed",
+        "Theorem 4.1, Eq. 17",
+        "The L1 error is at most τ² C0 C1 m_h^-(2α-1), if the feed-forward networks are exact.",
+        verdict,
+        f"The printed number over the compiled L1 error is "
+        f"{f'{1 / most:.3g}' if cells else 'unknown'} at the least, in {len(cells)} "
+        f"cells with m_h < r; its factor τ² C0 is large. Exponents of the compiled L1 error: "
+        f"{told or 'not run'}.",
+        1 / most,
+        correction,
+    )
+
+
+def _rigorous(runs: Runs) -> Claim:
+    rows = [row for t in TARGETS for row in runs.rows(t).values()]
+    above = sum(row.rigorous >= row.mse and row.rigorous_l1 >= row.l1 for row in rows)
+    below_rank = [row for row in rows if row.mse > ZERO]
+    idle = sum(row.rigorous > row.trivial for row in below_rank)
+    tight = geometric_mean([row.rigorous / row.mse for row in below_rank])
+    return _claim(
+        "theorem-rigorous",
+        "Theorem 4.1, as proved",
+        "With the tail itself for its square, and with the pair s = t, the bound of the proof is "
+        "an upper bound.",
+        judge(above == len(rows), above < len(rows), enough=bool(rows)),
+        f"In {above} of {len(rows)} cells it lies above the compiled error in both norms. In mean "
+        f"squared error it is larger by a factor of {shown(tight)}, and in {idle} of "
+        f"{len(below_rank)} cells with m_h < r it is above what any model in the range of f "
+        "reaches.",
+        tight,
+    )
+
+
+def _pod(runs: Runs) -> Claim:
+    gain = geometric_mean(runs.gains(TARGETS))
+    each = "; ".join(f"{t.name}: {shown(geometric_mean(runs.gains([t])))}" for t in TARGETS)
+    # training that ends above the POD says nothing: the POD's error can be had
+    verdict = judge(gain.low >= 1 / SAME and gain.high <= SAME, gain.low > SAME)
+    return _claim(
+        "pod-sets-error",
+        "Sec. 4.3, Eq. 11, 18",
+        "The approximation of ρ by the attention is a low-rank approximation, so that the error in "
+        "m_h is that of the truncated POD.",
+        verdict,
+        "Error of the truncated POD over that of training with F = f = id, where m_h < r: "
+        f"{shown(gain)}; {each}.",
+        gain,
+        "The POD is best in L2 for the logits of independent tokens; the output has only the mean "
+        "of x(s) under the weights. The table of logits has the parts."
+        if verdict == "does not hold"
+        else "",
+    )
+
+
+def _enough_epochs(runs: Runs) -> Claim:
+    """Refuted when most cells are above the factor, confirmed when most are below it.
+
+    Only fits that ended by themselves count: the others were stopped while their loss may still
+    have been falling.
+    """
+    found = geometric_mean(runs.ratios("paper", "strong"))
+    ended = [one for one in select(runs.trained, curve="paper") if one.outcome.stopped == "plateau"]
+    each = paired(ended, select(runs.trained, curve="strong"), *CELL)
+    above = sum(ratio > ESTIMATE for ratio in each)
+    return _claim(
+        "training-estimates",
+        "App. C",
+        "Training until the loss does not decrease estimates the approximation error.",
+        judge(above <= 0.25 * len(each), above >= 0.75 * len(each), enough=len(each) >= 3),
+        "Error by the paper's recipe (Adam, its steps capped here) over that by the strong recipe, "
+        f"same target, m_h and seed: {shown(found)} over {found.count} fits, of which {len(each)} "
+        f"ended before their last step, as the statement asks; in {above} of these the ratio is "
+        f"more than {ESTIMATE:g}.",
+        found,
+    )
+
+
+def figures(runs: Runs) -> tuple[Figure, ...]:
+    """The paper's figure, and the four curves for every target."""
+    paper = Figure(
+        "fig1",
+        "Error against head size",
+        "As the paper's Fig. 1: mean squared error of the trained Transformer (strong recipe) for "
+        "three ranks, with intervals over seeds, and the slope -(2α-1) that the paper draws, "
+        "from the first error of r = ∞. " + _slope_words(runs),
+        tuple(_as_printed(runs, target) for target in ENDLESS),
+    )
+    four = Figure(
+        "fig1-curves",
+        "Bounds, compiled and trained Transformers",
+        "Mean squared errors. The printed bound is Eq. 17, which the paper states in L1 and "
+        "compares with these; the rigorous one is the bound as proved. Compiled errors for "
+        "m_h >= r are zero in float64 and rigorous bounds there are those of the arithmetic; "
+        "neither is drawn.",
+        tuple(_four_curves(runs, target) for target in TARGETS),
+    )
+    return paper, four
+
+
+def _as_printed(runs: Runs, long: Spectral) -> Curves:
+    series = [
+        error_series(f"r = {rank_word(t.rank)}", runs.of(t, "strong"), "m_h")
+        for t in TARGETS
+        if t.alpha == long.alpha
+    ]
+    first = cell(runs.of(long, "strong"), m_h=1)
+    if known(first):
+        ends = {1: first.value, 16: first.value * 16**-long.rate}
+        series.append(line(f"paper: slope -{long.rate:.3g}", ends, "paper"))
+    return _panel(f"α = {long.alpha:g}", series)
+
+
+def _four_curves(runs: Runs, target: Spectral) -> Curves:
+    rows, below = runs.rows(target), runs.rows_below(target)
+    series = [
+        line("printed bound", {m_h: row.printed for m_h, row in rows.items()}, "theory"),
+        line("rigorous bound", {m_h: row.rigorous for m_h, row in below.items()}, "theory"),
+        line("compiled", {m_h: row.mse for m_h, row in below.items()}),
+    ]
+    series += [error_series(word, runs.of(target, curve), "m_h") for curve, word in LEGEND.items()]
+    return _panel(target.name, series)
+
+
+def _panel(title: str, series: Sequence[Series]) -> Curves:
+    return error_panel(title, "head size m_h", [one for one in series if one.x])
+
+
+def tables(runs: Runs) -> tuple[Table, ...]:
+    """Slopes, errors, and what training does to the logits."""
+    with_slopes = [target for target in TARGETS if target.rank > 2]
+    return (
+        slope_table(runs, with_slopes),
+        error_table(runs, TARGETS),
+        logit_table(runs.couplings, TARGETS),
+    )
+
+
+def paragraphs(runs: Runs) -> tuple[str, ...]:
+    """What was run and what came out, in numbers."""
+    told = (_setting_words(runs), _rate_words(runs), _gain_words(runs), _optimiser_words(runs))
+    return tuple(text for text in told if text)
+
+
+def _setting_words(runs: Runs) -> str:
+    trained, adam = (select(runs.trained, curve=curve) for curve in ("strong", "paper"))
+    return (
+        "Targets of sec. 5.1 with σ_k = k^-α for k <= r, F = f = id and 16 tokens uniform on "
+        f"[0, 1]. r = ∞ is a sum of {LONG} terms: for α <= 1 the series diverges on the diagonal "
+        f"u = v, where Eq. 8 would have no value. {len(trained)} fits of the full model by the "
+        f"strong recipe ({seeds_word(trained)}{steps_word(trained)}), {len(runs.couplings)} with "
+        f"F and f held at the identity, {len(adam)} by the paper's Adam with its steps "
+        f"capped{steps_word(adam)}. All errors are mean squared errors on fresh inputs."
+    )
+
+
+def _rate_words(runs: Runs) -> str:
+    told, zero = _slope_words(runs), runs.compiled_beyond(FINITE)
+    fallen = [i.value for i in (runs.beyond(t, "strong") for t in FINITE) if known(i)]
+    if not zero:
+        return told
+    told += f" For m_h >= r the compiled error is {max(zero):.2g}"
+    if fallen:
+        told += (
+            f"; the trained one is {geometric_mean(fallen).value:.2g} times that at the last "
+            "m_h < r: it falls, but no training reaches zero"
+        )
+    return told + "."
+
+
+def _slope_words(runs: Runs) -> str:
+    told = [
+        f"for {t.name} trained {shown(runs.slope(t, 'strong'))}, "
+        f"compiled {shown(runs.slope(t, 'compiled'))}, claimed {-t.rate:.3g}"
+        for t in ENDLESS
+    ]
+    return f"Exponents of the error in m_h: {'; '.join(told)}."
+
+
+def _gain_words(runs: Runs) -> str:
+    gain = geometric_mean(runs.gains(TARGETS))
+    if not known(gain):
+        return ""
+    return (
+        "With F = f = id and m_h < r the error of the truncated POD is "
+        f"{gain} times that of training. The gauge has no part in it: the sines have no mean, so "
+        "that projecting constants out leaves the POD of these couplings as it is. "
+        f"{logit_words(runs.couplings)}{gauge_words(runs.gauges)}"
+    )
+
+
+def _optimiser_words(runs: Runs) -> str:
+    text = ""
+    adam = geometric_mean(runs.ratios("paper", "strong"))
+    if known(adam):
+        text = f"Adam ends {adam} times higher than the strong recipe ({adam.count} cells). "
+    longer = {t.name: geometric_mean(runs.ratios("strong", "long", target=t)) for t in TARGETS}
+    told = "; ".join(f"{name}: {ratio}" for name, ratio in longer.items() if known(ratio))
+    if told:
+        text += (
+            "The strong recipe has larger steps and smaller batches here than its own; its error "
+            f"over that of the recipe as it stands and longer training: {told}."
+        )
+    return text.strip()
+
+
+EXPERIMENT = Experiment(
+    "fig1",
+    "The error against the head size for known spectra",
+    "Sec. 5.1, Fig. 1, Theorem 4.1",
+    10,
+    plan,
+    conclude,
+)

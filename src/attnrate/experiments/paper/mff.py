@@ -1,0 +1,500 @@
+"""The second term of Theorem 4.1: the error against m_ff, and how m_ff must grow with m_h.
+
+The paper gives no figure of it, only the term C2(H, m_h) m_h^(β+1) / m_FF^β of Eq. 17 and the
+sentence that the bound converges when m_h and m_FF^β / m_h^(β+1) both grow. Here the networks of
+the compiled Transformer are piecewise-linear interpolants with m_ff pieces (β = 2, so -4 in mean
+squared error), beside the bound's second term; and networks of small width are trained.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar
+
+from attnrate.experiments.claims import Claim, claim_of, judge
+from attnrate.experiments.contract import (
+    Conclusion,
+    Experiment,
+    Fit,
+    Outcome,
+    Plan,
+    Preset,
+    Results,
+)
+from attnrate.experiments.kits.fits import Fits
+from attnrate.experiments.kits.spectral import (
+    LONG,
+    RECIPES,
+    SECONDS,
+    Spectral,
+    SpectralWork,
+    cell,
+    error_panel,
+    error_series,
+    known,
+    line,
+    outputs,
+    points,
+    shown,
+    sizes_of,
+    slope_of,
+)
+from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
+from attnrate.fitting.job import Sized
+from attnrate.fitting.trial import Trial
+from attnrate.statistics import Interval, geometric_mean, mean
+from attnrate.theory.bounds import best_split, jackson_bound
+from attnrate.theory.compile import compile_target
+
+#: Inputs of a seed that no fit uses
+_SEED = 1 << 46
+#: Steps of 2^(1/4) from 4 to 1024
+UNITS = tuple(sorted({round(2 ** (k / 4)) for k in range(8, 41)}))
+TARGETS = (Spectral(1.0, LONG), Spectral(0.55, LONG))
+#: Rank and head size agree, so that the networks alone are to blame
+TRAINED = Spectral(1.0, 6)
+PARAMETERS = (100, 300, 1000, 3000, 10_000, 30_000)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is run: head sizes of the compiled, widths of the trained."""
+
+    sizes: tuple[int, ...]
+    sequences: int
+    widths: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+
+CHOSEN: Mapping[Preset, Chosen] = {
+    "quick": Chosen(sizes=(1, 2, 4, 8, 16), sequences=512, widths=(8, 32), seeds=(0,)),
+    "paper": Chosen(
+        sizes=(1, 2, 3, 4, 6, 8, 11, 16),
+        sequences=2048,
+        widths=(4, 8, 16, 32, 64, 128),
+        seeds=(0, 1, 2, 3, 4),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CompiledOutcome(Outcome):
+    """Errors of the compiled Transformer for every m_ff, and the bound's second term.
+
+    `total` is the distance from the target, `networks` that from the compiled Transformer of the
+    same m_h with exact bases: what m_ff is to blame for. `exact` is the error of the latter.
+    """
+
+    m_ff: tuple[int, ...]
+    exact: float
+    total: tuple[float, ...]
+    networks: tuple[float, ...]
+    rigorous: tuple[float, ...]
+    printed: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled(SpectralWork):
+    """The Transformer that the proof compiles, of one head size, for every m_ff."""
+
+    work: ClassVar[str] = "mff.compiled"
+
+    m_h: int
+    m_ff: tuple[int, ...]
+    sequences: int
+
+    def run(self) -> CompiledOutcome:
+        """Compile one Transformer for every m_ff and compare it with the exact one."""
+        target = self.target.build()
+        x = target.sample(self.sequences, _SEED)
+        truth, whole = target(x), outputs(compile_target(target, self.m_h), x)
+        found = [outputs(compile_target(target, self.m_h, m_ff), x) for m_ff in self.m_ff]
+        rigorous = [jackson_bound(target, self.m_h, m_ff, norm="mse") for m_ff in self.m_ff]
+        printed = [
+            jackson_bound(target, self.m_h, m_ff, form="printed", alpha=self.alpha)
+            for m_ff in self.m_ff
+        ]
+        return CompiledOutcome(
+            m_ff=self.m_ff,
+            exact=float((whole - truth).square().mean()),
+            total=tuple(float((one - truth).square().mean()) for one in found),
+            networks=tuple(float((one - whole).square().mean()) for one in found),
+            rigorous=tuple(bound.feedforward_term for bound in rigorous),
+            printed=tuple(bound.feedforward_term for bound in printed),
+        )
+
+
+@dataclass(frozen=True)
+class SplitOutcome(Outcome):
+    """For every number of parameters, the best m_h and m_ff and the root of the bound there."""
+
+    parameters: tuple[int, ...]
+    m_h: tuple[int, ...]
+    m_ff: tuple[int, ...]
+    root_bound: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split(SpectralWork):
+    """How the rigorous bound would spend a number of parameters on m_h and m_ff."""
+
+    work: ClassVar[str] = "mff.split"
+
+    parameters: tuple[int, ...]
+
+    def run(self) -> SplitOutcome:
+        """Minimise the bound for every number of parameters."""
+        target = self.target.build()
+        found = [best_split(target, count, "mse") for count in self.parameters]
+        return SplitOutcome(
+            self.parameters,
+            tuple(one.m_h for one in found),
+            tuple(one.m_ff for one in found),
+            tuple(math.sqrt(one.bound.value) for one in found),
+        )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The label of a fit with networks of that width."""
+
+    width: int
+    seed: int
+
+
+def plan(preset: Preset) -> Plan:
+    """Compiled errors for every m_h and m_ff, the best splits of a budget, and the fits."""
+    chosen = CHOSEN[preset]
+    compiled: Plan = [
+        Sized(
+            Compiled(alpha=t.alpha, rank=t.rank, m_h=m_h, m_ff=UNITS, sequences=chosen.sequences),
+            chosen.sequences / 300,
+        )
+        for t in TARGETS
+        for m_h in chosen.sizes
+    ]
+    splits: Plan = [
+        Sized(Split(alpha=t.alpha, rank=t.rank, parameters=PARAMETERS), 1.0) for t in TARGETS
+    ]
+    fits: Plan = [
+        Sized(Fit(Trained(width, seed), _trial(preset, width, seed)), SECONDS[preset])
+        for width in chosen.widths
+        for seed in chosen.seeds
+    ]
+    return [*compiled, *splits, *fits]
+
+
+def _trial(preset: Preset, width: int, seed: int) -> Trial:
+    model = {"kind": "transformer", "m_h": TRAINED.rank, "width": width}
+    return Trial(TRAINED.settings, model, RECIPES[preset], seed)
+
+
+#: Piecewise-linear interpolation: β = 2, in mean squared error 2β
+BETA = 2.0
+#: Networks are fine enough for their rate from so many pieces a period of the highest sine
+RESOLVED = 8
+#: m_ff is enough when the compiled error is within this factor of that with exact bases
+ENOUGH = 1.1
+#: m_ff at which the bound is followed over m_h
+FIXED = 64
+#: Exponents that differ by this much are the same: of a slope and -2β, of a growth and none
+CLOSE = 0.25
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What is finished: compiled errors by target and m_h, splits by target, and the fits."""
+
+    compiled: Mapping[Spectral, Mapping[int, CompiledOutcome]]
+    splits: Mapping[Spectral, SplitOutcome]
+    trained: Fits
+
+    def of(self, target: Spectral) -> Mapping[int, CompiledOutcome]:
+        """What was compiled for a target, by m_h."""
+        return self.compiled.get(target, {})
+
+    def needed(self, target: Spectral) -> dict[int, float]:
+        """The m_ff that every m_h needs, where one was found."""
+        found = {m_h: needed(one) for m_h, one in self.of(target).items()}
+        return {m_h: m_ff for m_h, m_ff in found.items() if math.isfinite(m_ff)}
+
+    def growth(self, target: Spectral) -> Interval:
+        """The exponent of the needed m_ff in m_h."""
+        return slope_of(list(self.needed(target).items()), 3)
+
+    def split_growth(self, target: Spectral) -> Interval:
+        """The exponent of m_ff in m_h along the best splits."""
+        split = self.splits.get(target)
+        if split is None:
+            return slope_of([])
+        return slope_of([*zip(split.m_h, map(float, split.m_ff), strict=True)], 3)
+
+
+def read(results: Results) -> Runs:
+    """The finished jobs, by kind."""
+    found: dict[Spectral, dict[int, CompiledOutcome]] = {}
+    for one in sorted(results.of(Compiled, CompiledOutcome), key=lambda one: one.job.m_h):
+        found.setdefault(one.job.target, {})[one.job.m_h] = one.outcome
+    splits = {one.job.target: one.outcome for one in results.of(Split, SplitOutcome)}
+    return Runs(found, splits, results.fits(Trained))
+
+
+def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
+    """The least m_ff from which the error stays within a factor of that with exact bases.
+
+    Between two values of m_ff it is interpolated in logarithms; nan if none is enough.
+    """
+    excess = [math.log(total / found.exact / factor) for total in found.total]
+    units = [math.log(m_ff) for m_ff in found.m_ff]
+    if excess[-1] > 0:
+        return math.nan
+    last = max((i for i, e in enumerate(excess) if e > 0), default=-1)
+    if last < 0:
+        return float(found.m_ff[0])
+    share = excess[last] / (excess[last] - excess[last + 1])
+    return math.exp(units[last] + share * (units[last + 1] - units[last]))
+
+
+def resolved(found: CompiledOutcome, m_h: int) -> list[tuple[int, float, float]]:
+    """(m_ff, error of the networks, rigorous bound of it) where they resolve the highest sine."""
+    return [
+        row
+        for row in zip(found.m_ff, found.networks, found.rigorous, strict=True)
+        if row[0] >= RESOLVED * m_h and row[1] > 0
+    ]
+
+
+def unit_slope(found: CompiledOutcome, m_h: int) -> Interval:
+    """The exponent in m_ff of the networks' error, where they resolve the highest sine."""
+    return slope_of([(m_ff, error) for m_ff, error, _ in resolved(found, m_h)], 3)
+
+
+def tightness(found: CompiledOutcome, m_h: int) -> float:
+    """The rigorous second term over the networks' error, a geometric mean; nan for none."""
+    return geometric_mean([bound / error for _, error, bound in resolved(found, m_h)]).value
+
+
+def at_fixed(found: CompiledOutcome, values: Sequence[float]) -> float:
+    """The one of those values, one for every m_ff, that belongs to FIXED; nan if none does."""
+    return dict(zip(found.m_ff, values, strict=True)).get(FIXED, math.nan)
+
+
+def demanded(runs: Runs, target: Spectral) -> Interval:
+    """The exponent e with which the printed second term is constant along m_ff = m_h^e."""
+    at = [(m_h, at_fixed(one, one.printed)) for m_h, one in runs.of(target).items()]
+    found = slope_of([(m_h, value) for m_h, value in at if math.isfinite(value)], 3)
+    return replace(found, value=found.value / BETA, low=found.low / BETA, high=found.high / BETA)
+
+
+def conclude(results: Results) -> Conclusion:
+    """The slope in m_ff, the m_ff that every m_h needs, and what the bound makes of it."""
+    runs = read(results)
+    return Conclusion(paragraphs(runs), (figure(runs),), (table(runs),), claims(runs))
+
+
+_claim = partial(claim_of, "mff")
+
+
+def claims(runs: Runs) -> tuple[Claim, ...]:
+    """The rate in m_ff, the growth with m_h, and the bound at a fixed m_ff."""
+    return _rate(runs), _must_grow(runs), _condition(runs), _bound_grows(runs)
+
+
+def _rate(runs: Runs) -> Claim:
+    slopes = [unit_slope(one, m_h) for t in TARGETS for m_h, one in runs.of(t).items()]
+    found = mean([slope.value for slope in slopes if math.isfinite(slope.value)])
+    off = abs(found.value + 2 * BETA)
+    return _claim(
+        "rate",
+        "Theorem 4.1, Eq. 13, 17",
+        "The second term falls like m_FF^-β.",
+        judge(off <= CLOSE, off > CLOSE, enough=found.count >= 3),
+        f"Piecewise-linear networks have β = {BETA:g}, in mean squared error the exponent "
+        f"{-2 * BETA:g}; of the compiled networks: {shown(found)}, mean over {found.count} "
+        f"targets and head sizes (m_ff >= {RESOLVED} m_h).",
+        found,
+    )
+
+
+def _must_grow(runs: Runs) -> Claim:
+    found = {t.name: runs.growth(t) for t in TARGETS}
+    seen = {name: g for name, g in found.items() if known(g) and not math.isnan(g.low)}
+    told = "; ".join(f"{name}: {g}" for name, g in seen.items())
+    return _claim(
+        "must-grow",
+        "Sec. 4.3, after Eq. 18",
+        "When m_h grows there are more bases for the networks to approximate, so m_FF must grow.",
+        judge(
+            all(g.low > 0 for g in seen.values()),
+            any(g.high <= CLOSE for g in seen.values()),
+            enough=bool(seen),
+        ),
+        "The m_ff from which the compiled error is within 10 % of that with exact bases grows "
+        f"like m_h to the power {told or 'not run'}.",
+        next(iter(seen.values()), None),
+    )
+
+
+def _condition(runs: Runs) -> Claim:
+    """By the exponent e along which the second term is constant: (β+1)/β, or it takes more."""
+    printed = (BETA + 1) / BETA
+    found = {t.name: runs.growth(t) for t in TARGETS}
+    asked = [e for e in (demanded(runs, t) for t in TARGETS) if known(e)]
+    most = max(asked, key=lambda e: e.value, default=slope_of([]))
+    verdict = judge(all(e.high <= printed + CLOSE for e in asked), fails=False, enough=bool(asked))
+    correction = ""
+    if any(e.low > printed + CLOSE for e in asked):
+        verdict = "holds when corrected"
+        correction = (
+            "C2(H, m_h) grows with m_h as well, because sin 2πku has second derivatives of size "
+            f"k²: for Eq. 17 to converge m_FF must outgrow m_h^{most.value:.2g}."
+        )
+        if all(g.high < most.low for g in found.values()):
+            correction += " The error itself asks for less."
+    needs = "; ".join(f"{name}: {shown(g)}" for name, g in found.items())
+    return _claim(
+        "condition",
+        "Sec. 4.3, after Eq. 18",
+        "The bound converges when m_h → ∞ and m_FF^β / m_h^(β+1) → ∞.",
+        verdict,
+        f"With β = {BETA:g} this asks for m_FF above m_h^{printed:g}. The compiled error needs "
+        f"the exponent {needs}; the second term of Eq. 17 stays constant along "
+        f"{'; '.join(map(str, asked)) or 'not run'}.",
+        most,
+        correction,
+    )
+
+
+def _bound_grows(runs: Runs) -> Claim:
+    rows = [list(runs.of(target).values()) for target in TARGETS]
+    grows = [
+        b > a
+        for some in rows
+        for values in (
+            [at_fixed(one, one.printed) for one in some],
+            [at_fixed(one, one.rigorous) for one in some],
+        )
+        for a, b in pairwise(values)
+    ]
+    error_grows = [
+        b > a for some in rows for a, b in pairwise(at_fixed(one, one.total) for one in some)
+    ]
+    # the error that falls in a step is an example of "not necessarily"
+    holds = all(grows) and not all(error_grows)
+    return _claim(
+        "bound-not-error",
+        "Sec. 4.3, after Eq. 18",
+        "With m_FF unchanged the second term of the bound increases with m_h; the best error does "
+        "not necessarily.",
+        judge(holds, not holds, enough=bool(grows)),
+        f"At m_ff = {FIXED} the second term, printed and rigorous, increases in {sum(grows)} of "
+        f"{len(grows)} steps from one m_h to the next, the compiled error in {sum(error_grows)} of "
+        f"{len(error_grows)}.",
+    )
+
+
+def figure(runs: Runs) -> Figure:
+    """The error over m_ff, the m_ff needed over m_h, and trained networks over their width."""
+    return Figure(
+        "mff",
+        "The second term of Theorem 4.1",
+        "Left: mean squared distance between compiled Transformers with m_ff pieces a "
+        "component and with exact bases, the bound's second term above it. Middle: the m_ff "
+        f"from which the error is within {100 * (ENOUGH - 1):.0f} % of that with exact bases. "
+        "Right: trained networks of small width, where the rank is no obstacle.",
+        (_units_panel(runs, TARGETS[0]), _needed_panel(runs), _width_panel(runs)),
+    )
+
+
+def _units_panel(runs: Runs, target: Spectral) -> Curves:
+    series = []
+    for m_h, one in runs.of(target).items():
+        if m_h in (1, 4, 16):
+            word = f"m_h = {m_h}"
+            errors, bounds = (
+                dict(zip(one.m_ff, values, strict=True)) for values in (one.networks, one.rigorous)
+            )
+            series.append(replace(line(f"compiled, {word}", errors), group=word))
+            series.append(replace(line(f"rigorous, {word}", bounds, "theory"), group=word))
+    return Curves(
+        target.name, "pieces m_ff", "squared error of the networks", tuple(series), "log", "log"
+    )
+
+
+def _needed_panel(runs: Runs) -> Curves:
+    series = []
+    for target in TARGETS:
+        found, split = runs.needed(target), runs.splits.get(target)
+        if found:
+            series.append(line(target.name, found))
+        if split is not None:
+            x, y = tuple(map(float, split.m_h)), tuple(map(float, split.m_ff))
+            word = f"best split of the bound, {target.name}"
+            series.append(Series(word, x, y, style="theory"))
+    return Curves("What m_h asks of m_ff", "head size m_h", "m_ff", tuple(series), "log", "log")
+
+
+def _width_panel(runs: Runs) -> Curves:
+    named = f"α = {TRAINED.alpha:g}, r = m_h = {TRAINED.rank}" if runs.trained else "trained"
+    return error_panel(named, "width", [error_series("trained", runs.trained, "width")])
+
+
+def table(runs: Runs) -> Table:
+    """One row a target and head size."""
+    rows: list[tuple[Cell, ...]] = []
+    for target in TARGETS:
+        for m_h, one in runs.of(target).items():
+            numbers = needed(one), needed(one, 2.0), tightness(one, m_h)
+            shares = [number if math.isfinite(number) else None for number in numbers]
+            rows.append((target.name, m_h, one.exact, str(unit_slope(one, m_h)), *shares))
+    return Table(
+        "Compiled Transformers and their networks",
+        (
+            "target",
+            "m_h",
+            "error with exact bases",
+            "exponent in m_ff",
+            "m_ff for 10 %",
+            "m_ff for a factor 2",
+            "rigorous second term over error",
+        ),
+        tuple(rows),
+        f"The exponent is fitted where m_ff >= {RESOLVED} m_h; β = {BETA:g} gives "
+        f"{-2 * BETA:g}. The last column is a geometric mean over the same m_ff.",
+    )
+
+
+def paragraphs(runs: Runs) -> tuple[str, ...]:
+    """What m_ff does, compiled and trained."""
+    grown = "; ".join(f"{t.name}: {shown(runs.growth(t))}" for t in TARGETS)
+    spent = "; ".join(f"{t.name}: {shown(runs.split_growth(t))}" for t in TARGETS)
+    text = (
+        "The compiled networks interpolate sqrt(σ_k) sin 2πku, f and F with m_ff linear pieces, so "
+        "that their error is that of Theorem 4.1's second term alone. The m_ff that keeps the "
+        f"error within 10 % of that with exact bases grows like m_h to the power {grown}. "
+        f"A budget split by the rigorous bound lets m_ff grow like m_h to the power {spent}."
+    )
+    widths = sizes_of(runs.trained, "width")
+    if len(widths) < 2:
+        return (text,)
+    ends = [cell(runs.trained, width=width) for width in (widths[0], widths[-1])]
+    fitted = slope_of(points(runs.trained, "width"))
+    return (
+        text,
+        f"Trained networks of width {widths[0]} and {widths[-1]} (three hidden layers, strong "
+        f"recipe) reach {shown(ends[0])} and {shown(ends[1])} where m_h = r, so that the coupling "
+        f"can be exact: the error falls with the exponent {shown(fitted)} in the width, and what "
+        "is left at the largest width is also the optimiser's.",
+    )
+
+
+EXPERIMENT = Experiment(
+    "mff",
+    "The error against the size of the feed-forward networks",
+    "Theorem 4.1, second term of Eq. 17",
+    140,
+    plan,
+    conclude,
+)
