@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from conclusions import fitted
+
 from attnrate.experiments.contract import Done, Fit, FitOutcome
 from attnrate.experiments.kits.fits import errors, errors_by_seed, paired
-from attnrate.fitting.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,7 @@ class Label:
 
 
 def fits(*found: float | None) -> list[Done[Fit[Label], FitOutcome]]:
-    trial = Trial({}, {}, {}, 0)
-    return [Done(Fit(Label(1, seed), trial), FitOutcome(error)) for seed, error in enumerate(found)]
+    return [fitted(Label(1, seed), error) for seed, error in enumerate(found)]
 
 
 def test_those_that_diverged_have_no_error() -> None:
