@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from conclusions import fitted
 
-from attnrate.experiments.contract import Done, Fit, FitOutcome
 from attnrate.experiments.kits.spectral import (
     LONG,
     Spectral,
@@ -21,7 +21,6 @@ from attnrate.experiments.kits.spectral import (
     slope_of,
     steps_word,
 )
-from attnrate.fitting.trial import Trial
 from attnrate.statistics import geometric_mean
 from attnrate.theory.compile import compile_target
 
@@ -33,7 +32,7 @@ class Label:
 
 
 def fit(m_h, error, seed=0, steps=0):
-    return Done(Fit(Label(m_h, seed), Trial({}, {}, {}, 0)), FitOutcome(error, steps))
+    return fitted(Label(m_h, seed), error, steps=steps)
 
 
 FITS = [fit(4, 1.0), fit(2, 4.0), fit(2, 16.0, 1), fit(8, None), fit(4, 4.0, 1)]

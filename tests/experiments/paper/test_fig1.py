@@ -1,23 +1,22 @@
 """Fig. 1: its jobs build, and its verdicts go both ways."""
 
-import json
 from dataclasses import replace
+from functools import partial
 
+import conclusions
 import pytest
+from conclusions import fitted
 
-from attnrate.experiments.contract import Done, Fit, FitOutcome, Results
+from attnrate.experiments.contract import Done, Fit, Results
 from attnrate.experiments.kits.compiled import Gauge, GaugeOutcome, Theory, TheoryOutcome
 from attnrate.experiments.kits.logits import Coupling, CouplingOutcome
 from attnrate.experiments.kits.spectral import LONG, Spectral
 from attnrate.experiments.paper import fig1
 from attnrate.experiments.paper.fig1 import Trained
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.fitting.build import complete
-from attnrate.fitting.trial import Trial
 
+concluded = partial(conclusions.concluded, fig1.EXPERIMENT)
 SIZES = (1, 2, 4, 8, 16)
-#: What a made-up fit would have run: conclusions do not look at it
-ANY = Trial({}, {}, {}, 0)
 #: Logits compared with the POD's: worse over pairs, better where softmax looks
 LOGITS = {
     "trained_pairs": 2.0,
@@ -49,7 +48,7 @@ def theory(target, rate=None, l1=None, factor=4.0):
 
 
 def fit(target, curve, m_h, error, seed=0, stopped=""):
-    return Done(Fit(Trained(curve, target, m_h, seed), ANY), FitOutcome(error, stopped=stopped))
+    return fitted(Trained(curve, target, m_h, seed), error, stopped=stopped)
 
 
 def coupling(target, m_h, error, pod_error, seed=0):
@@ -91,14 +90,6 @@ def changed(done, curve, **values):
         else one
         for one in done
     ]
-
-
-def concluded(done, preset="paper"):
-    said = fig1.conclude(Results(done))
-    record = Record("fig1", "", "", preset, 1, 1, 0.0, {}, said)
-    plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
-    assert record_to_plain(record_from_plain(plain)) == plain
-    return said
 
 
 def verdicts(done):

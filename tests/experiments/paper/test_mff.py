@@ -1,12 +1,14 @@
 """The second term: its jobs build, its work measures the networks, its verdicts go both ways."""
 
-import json
 import math
 from dataclasses import replace
+from functools import partial
 
+import conclusions
 import pytest
+from conclusions import fitted
 
-from attnrate.experiments.contract import Done, Fit, FitOutcome, Results, to_plain
+from attnrate.experiments.contract import Done, Fit, to_plain
 from attnrate.experiments.paper import mff
 from attnrate.experiments.paper.mff import (
     Compiled,
@@ -16,14 +18,11 @@ from attnrate.experiments.paper.mff import (
     needed,
     unit_slope,
 )
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.work import run_job
 from attnrate.fitting.build import complete
-from attnrate.fitting.trial import Trial
 
+concluded = partial(conclusions.concluded, mff.EXPERIMENT)
 SIZES = (1, 2, 4, 8, 16)
-#: What a made-up fit would have run: conclusions do not look at it
-ANY = Trial({}, {}, {}, 0)
 
 
 def compiled(target, m_h, beta=2.0, growth=1.0, bound=3.0, error=-0.5):
@@ -49,17 +48,8 @@ def everything(**changes):
         done.append(Done(Split(alpha=t.alpha, rank=t.rank, parameters=(1, 2, 3)), split))
     for width in (8, 16, 32):
         for seed in (0, 1):
-            fit = Fit(mff.Trained(width, seed), ANY)
-            done.append(Done(fit, FitOutcome((1 + 0.1 * seed) / width)))
+            done.append(fitted(mff.Trained(width, seed), (1 + 0.1 * seed) / width))
     return done
-
-
-def concluded(done):
-    said = mff.conclude(Results(done))
-    record = Record("mff", "", "", "paper", 1, 1, 0.0, {}, said)
-    plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
-    assert record_to_plain(record_from_plain(plain)) == plain
-    return said
 
 
 def verdicts(done):

@@ -1,25 +1,25 @@
 """Variants of Eq. 5: equal parameters, and verdicts that go both ways."""
 
-import json
 import math
 from dataclasses import replace
+from functools import partial
 
+import conclusions
 import pytest
+from conclusions import fitted
 
-from attnrate.experiments.contract import Done, Fit, FitOutcome, Results
+from attnrate.experiments.contract import Done
 from attnrate.experiments.kits.spectral import LONG, RECIPES, Spectral
 from attnrate.experiments.paper import fig1
 from attnrate.experiments.paper import open_questions as questions
 from attnrate.experiments.paper.open_questions import BASELINE, VARIANTS, Tried
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.experiments.work import run_job
 from attnrate.fitting.build import build_model, complete
 from attnrate.fitting.trial import Trial
 from attnrate.targets import spectral_target
 
+concluded = partial(conclusions.concluded, questions.EXPERIMENT)
 CELLS = ((Spectral(1.0, LONG), 4), (Spectral(1.0, LONG), 16), (Spectral(0.55, LONG), 4))
-#: What a made-up fit would have run: conclusions do not look at it
-ANY = Trial({}, {}, {}, 0)
 
 
 def everything(times=None, slope=-1.0, seeds=(0, 1, 2), variants=tuple(VARIANTS)):
@@ -29,22 +29,14 @@ def everything(times=None, slope=-1.0, seeds=(0, 1, 2), variants=tuple(VARIANTS)
         for index, name in enumerate(variants):
             for seed in seeds:
                 factor = (times or {}).get(name, 1.0) * (1 + 0.01 * math.sin(index + 5 * seed))
-                outcome = FitOutcome(0.1 * factor * size**slope, parameters=100)
-                done.append(Done(Fit(Tried(name, target, size, seed), ANY), outcome))
+                label, error = Tried(name, target, size, seed), 0.1 * factor * size**slope
+                done.append(fitted(label, error, parameters=100))
     return done
 
 
 def with_errors(done, error_of):
     """The fits with other errors, made of each one."""
     return [Done(one.job, replace(one.outcome, error=error_of(one))) for one in done]
-
-
-def concluded(done):
-    said = questions.conclude(Results(done))
-    record = Record("open-questions", "", "", "paper", 1, 1, 0.0, {}, said)
-    plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
-    assert record_to_plain(record_from_plain(plain)) == plain
-    return said
 
 
 def claims(done):
@@ -168,7 +160,10 @@ def test_numbers_of_parameters_are_told_where_they_are_known():
     assert "within 3 %" in said.figures[0].caption
     assert [row[1] for row in said.tables[0].rows] == ["100 to 103", "100 to 103"]
     unknown = [Done(one.job, replace(one.outcome, parameters=None)) for one in more]
-    assert [row[1] for row in concluded(unknown).tables[0].rows] == ["unknown", "unknown"]
+    assert [row[1] for row in concluded(unknown).tables[0].rows] == [
+        "unknown",
+        "unknown",
+    ]
 
 
 def test_the_costliest_variant_is_fitted():

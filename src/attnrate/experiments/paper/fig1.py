@@ -247,7 +247,7 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _falls(runs: Runs) -> Claim:
-    """By the ratio of the last error below the rank to the first, for compiled and trained."""
+    """Decided by the last error below the rank over the first, for compiled and trained."""
     both = ("compiled", "strong")
     found = {(t.name, curve): runs.fallen(t, curve) for t in TARGETS for curve in both}
     seen = {key: r for key, r in found.items() if math.isfinite(r)}
@@ -316,7 +316,7 @@ def _trained_vanishes(runs: Runs) -> Claim:
 
 
 def _rate(runs: Runs, target: Spectral, curve: str) -> Claim:
-    """Of the construction in the proof, whose error is exact, or of trained Transformers."""
+    """The rate of the construction in the proof, whose error is exact, or of trained models."""
     built = curve == "compiled"
     found = runs.law(target, curve)
     verdict: Verdict = "open"

@@ -338,7 +338,7 @@ def _must_grow(runs: Runs) -> Claim:
 
 
 def _condition(runs: Runs) -> Claim:
-    """By the exponent e along which the second term is constant: (β+1)/β, or it takes more."""
+    """Decided by the exponent along which the second term is constant: (β+1)/β, or more."""
     printed = (BETA + 1) / BETA
     found = {t.name: runs.growth(t) for t in TARGETS}
     asked = [e for e in (demanded(runs, t) for t in TARGETS) if known(e)]

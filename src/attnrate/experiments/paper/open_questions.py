@@ -290,7 +290,7 @@ def _within(least: float, most: float) -> Verdict:
 
 
 def _phenomenon(tries: Tries) -> Claim:
-    """By the mean exponent over the variants named, on targets where that of Eq. 5 falls."""
+    """Decided by the mean exponent of the variants named, where the error of Eq. 5 falls."""
     # the statement does not name the scale
     named = {name for one in QUESTIONS if one.name != "scale" for name in one.variants}
     varied = _varied(tries)
