@@ -13,20 +13,22 @@ from attnrate.data import registry
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
 from attnrate.experiments import real_translation, real_work
-from attnrate.experiments.epochs_kept import clear_epochs, training_folder
 from attnrate.experiments.real_claims import missing
-from attnrate.experiments.real_translation import Sentences, bleu, translation_settings
+from attnrate.experiments.real_translation import translation_settings
 from attnrate.experiments.real_work import (
-    MOVED,
-    Photographs,
     image_settings,
     rounded,
     train_on,
 )
 from attnrate.experiments.work import run_job
-from attnrate.fitting.feed import Images, Parts
 from attnrate.fitting.trial import Trial
 from attnrate.models.seq2seq import Seq2Seq
+from attnrate.targets.alter import MOVED
+from attnrate.training import images, sentences
+from attnrate.training.epochs_kept import clear_epochs, training_folder
+from attnrate.training.feed import Images, Parts
+from attnrate.training.images import Photographs
+from attnrate.training.sentences import Sentences, bleu, scored
 
 TINY = {"patch": 8, "width": 8, "layers": 2, "heads": 2, "m_h": 3, "m_v": 4, "m_ff": 8}
 
@@ -91,7 +93,7 @@ def test_rivals_are_trained_the_same_way(data, tmp_path, kind):
 def test_a_task_that_was_stopped_goes_on_and_comes_to_the_same(data, tmp_path, monkeypatch):
     settings = asked(epochs=2, tuned=2)
     whole = train_on(data, settings, 1, tmp_path / "whole")
-    real = real_work.train_epochs
+    real = images.train_epochs
     calls = []
 
     def stopped(*args, **kwargs):
@@ -101,11 +103,11 @@ def test_a_task_that_was_stopped_goes_on_and_comes_to_the_same(data, tmp_path, m
             raise KeyboardInterrupt
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(real_work, "train_epochs", stopped)
+    monkeypatch.setattr(images, "train_epochs", stopped)
     with pytest.raises(KeyboardInterrupt):
         train_on(data, settings, 1, tmp_path / "parts")
     assert (tmp_path / "parts" / "tuned" / "epoch-00001.safetensors").exists()
-    monkeypatch.setattr(real_work, "train_epochs", real)
+    monkeypatch.setattr(images, "train_epochs", real)
     again = train_on(data, settings, 1, tmp_path / "parts")
     assert without_times(again) == without_times(whole)
 
@@ -122,7 +124,7 @@ def same(one, two):
 def seen(monkeypatch):
     """What was trained and what was judged, with the weights before: (settings, weights)."""
     found = {"trained": [], "judged": []}
-    train, judge = real_work.train_epochs, real_work.evaluate
+    train, judge = images.train_epochs, images.evaluate
 
     def spied_train(model, *args, **kwargs):
         before = weights_of(model)
@@ -134,9 +136,9 @@ def seen(monkeypatch):
         found["judged"].append((model.settings, weights_of(model)))
         return judge(model, *args, **kwargs)
 
-    for room in (real_work, real_translation):
+    for room in (images, sentences):
         monkeypatch.setattr(room, "train_epochs", spied_train)
-    monkeypatch.setattr(real_work, "evaluate", spied_judge)
+    monkeypatch.setattr(images, "evaluate", spied_judge)
     return found
 
 
@@ -286,8 +288,8 @@ def test_the_loss_of_a_translator_is_that_of_one_sentence_at_a_time(copies):
             logits = model.read_out(model.states(source, target[:, :-1]))[0].double()
         total -= logits.log_softmax(-1).gather(1, target[0, 1:, None]).sum().item()
         count += len(german) + 1
-    found = real_translation.scored(model, copies, beams=1)
-    assert found["test_loss"] == pytest.approx(total / count, rel=1e-5)
+    found = scored(model, copies, beams=1)
+    assert found.test_loss == pytest.approx(total / count, rel=1e-5)
     assert model.training is False
 
 
@@ -304,8 +306,8 @@ def test_the_altered_order_moves_the_tokens_of_sentences(copies, tmp_path, seen)
 
 def test_bleu_is_that_of_sacrebleu():
     text = ["the quick brown fox jumps over the dog", "a second sentence of some words here"]
-    assert bleu(text, text)["bleu"] == pytest.approx(100.0)
-    assert bleu(["x y z u v"] * 2, text)["bleu"] == pytest.approx(0.0, abs=1e-6)
+    assert bleu(text, text).bleu == pytest.approx(100.0)
+    assert bleu(["x y z u v"] * 2, text).bleu == pytest.approx(0.0, abs=1e-6)
 
 
 def test_without_sacrebleu_the_task_says_what_to_install(monkeypatch):

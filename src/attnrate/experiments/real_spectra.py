@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import UInt8
 from torch import nn
 
-from attnrate.fitting.feed import normalised
 from attnrate.spectra.measures import rank_of
 from attnrate.spectra.profile import profile
 from attnrate.spectra.result import Profile
+from attnrate.training.feed import normalised
 
 _GROUPS = 8  # of test images, whose mean spectra tell how much depends on the images
 _LARGEST = 16  # singular values of which every head's are kept

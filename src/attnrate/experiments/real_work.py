@@ -7,33 +7,38 @@ last epoch. Data that cannot be had end in a result with the reason, not in a fa
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from jaxtyping import Int, UInt8
 from torch import nn
 
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError
-from attnrate.experiments.epochs_kept import training_folder
 from attnrate.experiments.experiment import MISSING
 from attnrate.experiments.real_spectra import spectra_of, spectra_plain, untrained_plain
 from attnrate.files import alone
-from attnrate.fitting.checkpoint import ConfigurationError
-from attnrate.fitting.epochs import EpochRecipe, Training, evaluate, train_epochs
-from attnrate.fitting.feed import Feed, Images
 from attnrate.fitting.fit import initial
 from attnrate.fitting.trial import Trial
 from attnrate.models.rivals import Scanner, scanner_like
 from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.models.vit import ViT, ViTSettings, vit_settings
-from attnrate.targets.alter import move_to_end
+from attnrate.targets.alter import MOVED, move_to_end
 from attnrate.terminal import say
+from attnrate.training.checkpoint import ConfigurationError
+from attnrate.training.epochs import EpochRecipe, Training
+from attnrate.training.epochs_kept import training_folder
+from attnrate.training.images import (
+    JUDGED,
+    ImageErrors,
+    Photographs,
+    error_on_tests,
+    judged,
+    photographs,
+    trained_on,
+)
 
-#: Table 1: the first so many tokens are moved to the end
-MOVED = 10
 #: What a step is like; the rivals' matrices are not those that Muon is for
 RECIPES: dict[str, dict[str, Any]] = {
     "attention": {"optimizer": "muon", "lr": 5e-3},
@@ -43,20 +48,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 _STEP = ("optimizer", "lr", "warmup", "weight_decay", "clip")
 #: Fine-tuning begins at a smaller step, or it would forget what it starts from
 TUNING_RATE = 0.3
-_WATCHED = 1000  # test images after every epoch
-_JUDGED = 10_000  # training images that the training error is of
-_BATCH = 250
 _DIGITS = 6
-
-
-@dataclass(frozen=True, eq=False)
-class Photographs:
-    """Images and labels to train on and to be judged by."""
-
-    train_images: UInt8[np.ndarray, "train 32 32 3"]
-    train_labels: Int[np.ndarray, " train"]
-    test_images: UInt8[np.ndarray, "test 32 32 3"]
-    test_labels: Int[np.ndarray, " test"]
 
 
 def with_data(trial: Trial, work: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
@@ -94,19 +86,6 @@ def rounded(value: Any) -> Any:
     return value
 
 
-def photographs(train: int, test: int) -> Photographs:
-    """The first images of both splits of CIFAR-10."""
-    from attnrate.data.cifar10 import cifar10
-
-    data = cifar10()
-    return Photographs(
-        np.array(data.train_images[:train]),
-        np.array(data.train_labels[:train]),
-        np.array(data.test_images[:test]),
-        np.array(data.test_labels[:test]),
-    )
-
-
 def image_work(trial: Trial) -> dict[str, Any]:
     """One model of CIFAR-10's images, as `settings` of the trial say (see `image_settings`)."""
     asked = trial.target
@@ -134,7 +113,7 @@ def image_settings(kind: str = "attention", **changes: Any) -> dict[str, Any]:
         "rival_layers": 3,
         "altered": False,
         "moved": MOVED,
-        "judged": _JUDGED,
+        "judged": JUDGED,
         "epochs": 3,
         "batch": 128,
         "tuned": 0,
@@ -179,7 +158,7 @@ def train_on(
         data, model, asked["batch"], recipe(asked, asked["epochs"], seed), folder / "first"
     )
     values = {
-        **judged(done, data, asked["judged"]),
+        **with_epochs(judged(done.model, data, asked["judged"]), done),
         "parameters": model.parameter_count(),
         "images": len(data.train_images),
         "tests": len(data.test_images),
@@ -190,10 +169,10 @@ def train_on(
 
         def tune(model: nn.Module, gentle: EpochRecipe, way: str) -> dict[str, Any]:
             tuned = trained_on(data, model, asked["batch"], gentle, folder / way)
-            return judged(tuned, data, asked["judged"])
+            return with_epochs(judged(tuned.model, data, asked["judged"]), tuned)
 
         def as_it_is(model: nn.Module) -> dict[str, Any]:
-            return {"test_error": 1 - evaluate(model, _tests(data))[1]}
+            return {"test_error": error_on_tests(model, data)}
 
         values |= fine_tuned(asked, seed, done.model, make, as_it_is, tune)
     return values
@@ -240,49 +219,11 @@ def recipe(asked: Mapping[str, Any], epochs: int, seed: int, tuning: bool = Fals
     return EpochRecipe(epochs=epochs, precision="float32", seed=seed, **like)
 
 
-def trained_on(
-    data: Photographs,
-    model: nn.Module,
-    batch: int,
-    recipe: EpochRecipe,
-    folder: Path,
-    progress: bool | None = False,
-    device: object = "cpu",
-) -> Training:
-    """Train on the images, with a look at some tests after every epoch."""
-    shown = Images(data.train_images, data.train_labels, batch, seed=recipe.seed)
-    watched = _judging(data.test_images[:_WATCHED], data.test_labels[:_WATCHED])
-    feed = cast(Feed, shown)
-    return train_epochs(
-        model, feed, recipe, test=watched, folder=folder, progress=progress, device=device
-    )
-
-
-def _judging(images: np.ndarray, labels: np.ndarray) -> Feed:
-    # a frozen field is no variable to mypy, which the protocol asks for
-    return cast(Feed, Images(images, labels, _BATCH, augment=False))
-
-
-def _tests(data: Photographs) -> Feed:
-    return _judging(data.test_images, data.test_labels)
-
-
-def judged(done: Training, data: Photographs, count: int = _JUDGED) -> dict[str, Any]:
-    """Errors are shares of wrong answers, those of training on so many images as they are."""
-    seen = _judging(data.train_images[:count], data.train_labels[:count])
-    train_loss, train_right = evaluate(done.model, seen)
-    test_loss, test_right = evaluate(done.model, _tests(data))
-    return {
-        "train_error": 1 - train_right,
-        "test_error": 1 - test_right,
-        "train_loss": train_loss,
-        "test_loss": test_loss,
-        "seconds": done.seconds,
-        "epochs": history(done),
-    }
+def with_epochs(scores: ImageErrors, done: Training) -> dict[str, Any]:
+    """Scores in plain values, with the time and the epochs."""
+    return {**vars(scores), "seconds": done.seconds, "epochs": history(done)}
 
 
 def history(done: Training) -> list[dict[str, Any]]:
     """Every epoch in plain values; test values are of a few tests only."""
-    kept = ("loss", "accuracy", "test_loss", "test_accuracy", "seconds")
-    return [{name: asdict(epoch)[name] for name in kept} for epoch in done.epochs]
+    return [asdict(each) for each in done.summaries]

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from attnrate.errors import StoreError
-from attnrate.fitting import checkpoint
 from attnrate.models.seq2seq import Seq2Seq
 from attnrate.models.vit import ViT
+from attnrate.training import checkpoint
 
 MODEL = "model.safetensors"
 _CLASSES: dict[str, type[nn.Module]] = {"ViT": ViT, "Seq2Seq": Seq2Seq}

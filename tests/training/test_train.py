@@ -1,6 +1,7 @@
 """`train` on made-up images: what its folder holds, going on, reading back, wrong requests."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -8,11 +9,13 @@ import torch
 
 from attnrate.data.registry import FetchError
 from attnrate.errors import InputError, StoreError
-from attnrate.experiments import real_translation, real_work, training
-from attnrate.experiments.real_translation import Sentences
-from attnrate.experiments.real_work import Photographs
-from attnrate.experiments.training import train, trained
 from attnrate.models.vit import ViT
+from attnrate.training import images as images_room
+from attnrate.training import sentences as sentences_room
+from attnrate.training import train as train_room
+from attnrate.training.images import Photographs
+from attnrate.training.sentences import Sentences
+from attnrate.training.train import train, trained
 
 COUNT = 128
 
@@ -24,7 +27,7 @@ def _made_up(monkeypatch):
     images = random.integers(0, 50, (2 * COUNT, 32, 32, 3)) + 20 * labels[:, None, None, None]
     images = images.astype(np.uint8)
     data = Photographs(images[:COUNT], labels[:COUNT], images[COUNT:], labels[COUNT:])
-    monkeypatch.setattr(real_work, "photographs", lambda train, test: data)
+    monkeypatch.setattr(images_room, "photographs", lambda train, test: data)
 
 
 def run(folder, **changes):
@@ -39,7 +42,7 @@ def test_the_folder_holds_the_model_and_its_result(tmp_path):
     done = run(tmp_path / "run")
     assert len(done.epochs) == 2
     assert done.seconds == sum(epoch.seconds for epoch in done.epochs)
-    assert 0 <= done.scores["test_error"] <= 1
+    assert 0 <= done.scores.test_error <= 1
     assert sorted(path.name for path in done.folder.iterdir()) == [
         "attnrate.json",
         "model.safetensors",
@@ -47,7 +50,7 @@ def test_the_folder_holds_the_model_and_its_result(tmp_path):
     ]
     told = json.loads((done.folder / "result.json").read_text())
     assert told["parameters"] == done.model.parameter_count()
-    assert told["scores"] == done.scores
+    assert told["scores"] == asdict(done.scores)
     again = trained(done.folder)
     assert torch.equal(numbers(again.model), numbers(done.model))
     assert not again.model.training
@@ -57,16 +60,16 @@ def test_the_folder_holds_the_model_and_its_result(tmp_path):
 
 def test_a_finished_run_is_read_and_not_trained_again(tmp_path, monkeypatch):
     done = run(tmp_path / "run")
-    monkeypatch.setattr(training, "_on_images", None)
+    monkeypatch.setattr(train_room, "_on_images", None)
     assert torch.equal(numbers(run(tmp_path / "run").model), numbers(done.model))
 
 
 def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
     whole = run(tmp_path / "whole", epochs=3)
-    before = real_work.train_epochs
+    before = images_room.train_epochs
     with monkeypatch.context() as patch:
-        patch.setattr(real_work, "train_epochs", lambda *a, **k: before(*a, until=1, **k))
-        patch.setattr(real_work, "judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(images_room, "train_epochs", lambda *a, **k: before(*a, until=1, **k))
+        patch.setattr(images_room, "judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "cut", epochs=3)
     with pytest.raises(InputError, match="no finished model"):
@@ -87,9 +90,9 @@ def test_head_size_and_order_are_as_asked_and_values_keep_their_size(tmp_path):
 
 
 def test_images_are_enlarged_for_a_model_of_larger_ones():
-    from attnrate.fitting.feed import Images
+    from attnrate.training.feed import Images
 
-    data = real_work.photographs(COUNT, COUNT)
+    data = images_room.photographs(COUNT, COUNT)
     feed = Images(data.train_images, data.train_labels, batch=4, augment=False)
     model = ViT("cpu", image=64, patch=8, layers=1)
     assert feed.outcome(model, next(feed.batches(0))).count == 4
@@ -134,7 +137,7 @@ def test_a_folder_in_which_nothing_was_trained_takes_other_settings(tmp_path, mo
         raise FetchError("no network", "CIFAR-10")
 
     with monkeypatch.context() as patch:
-        patch.setattr(real_work, "photographs", no_data)
+        patch.setattr(images_room, "photographs", no_data)
         with pytest.raises(FetchError):
             run(tmp_path / "run", epochs=5)
     assert len(run(tmp_path / "run", epochs=1).epochs) == 1
@@ -144,11 +147,11 @@ def test_a_folder_in_which_nothing_was_trained_takes_other_settings(tmp_path, mo
 def test_of_two_processes_that_begin_at_once_none_gets_the_others_model(tmp_path, monkeypatch):
     def overtaken(place, command, told):
         write(place, command, told)
-        monkeypatch.setattr(training, "write_mark", write)
+        monkeypatch.setattr(train_room, "write_mark", write)
         run(place, epochs=1, m_h=4)
 
-    write = training.write_mark
-    monkeypatch.setattr(training, "write_mark", overtaken)
+    write = train_room.write_mark
+    monkeypatch.setattr(train_room, "write_mark", overtaken)
     with pytest.raises(InputError, match="another m_h: 4 there"):
         run(tmp_path / "run", epochs=1)
     assert trained(tmp_path / "run").model.settings.m_h == 4
@@ -160,8 +163,8 @@ def test_a_folder_in_which_another_process_trains_is_left_to_it(tmp_path, monkey
             run(tmp_path / "run", epochs=1)
         return real(*args, **kwargs)
 
-    real = real_work.trained_on
-    monkeypatch.setattr(real_work, "trained_on", meanwhile)
+    real = images_room.trained_on
+    monkeypatch.setattr(images_room, "trained_on", meanwhile)
     assert run(tmp_path / "run", epochs=1).epochs
     assert ".lock" not in {path.name for path in (tmp_path / "run").iterdir()}
 
@@ -179,13 +182,13 @@ def test_results_that_cannot_be_read_are_said(tmp_path):
 def test_a_trained_model_is_profiled_on_a_folder_of_images(tmp_path):
     from PIL import Image
 
-    from attnrate.fitting.feed import normalised
     from attnrate.spectra.load import load
     from attnrate.spectra.profile import profile
     from attnrate.spectra.read import read_images
+    from attnrate.training.feed import normalised
 
     done = run(tmp_path / "run", m_h=3, epochs=1)
-    images = real_work.photographs(COUNT, COUNT).test_images[:6]
+    images = images_room.photographs(COUNT, COUNT).test_images[:6]
     (tmp_path / "photos").mkdir()
     for number, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / "photos" / f"{number}.png")
@@ -219,12 +222,14 @@ def test_a_translator_is_trained_and_kept_with_its_vocabulary(tmp_path, monkeypa
     pairs = tuple((row, row) for row in rows)
     data = Sentences(pairs, pairs[:9], texts, words, False)
     asked = []
-    monkeypatch.setattr(real_translation, "sentences", lambda *given: asked.append(given) or data)
+    monkeypatch.setattr(sentences_room, "sentences", lambda *given: asked.append(given) or data)
     done = train("translation", tmp_path / "run", limit=150, epochs=1, threads=1)
     assert asked == [("all", 8000, 60, 150)]
     assert done.model.settings.vocabulary == 12
-    assert {"bleu", "signature", "samples"} <= done.scores.keys()
+    assert done.scores.signature.startswith("nrefs:1")
+    assert len(done.scores.samples) == 8
     assert (done.folder / "vocabulary.json").read_text() == "{}"
     again = trained(done.folder)
+    assert again.scores == done.scores
     assert torch.equal(numbers(again.model), numbers(done.model))
     assert np.isnan(again.epochs[0].test_loss)

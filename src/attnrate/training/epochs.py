@@ -24,14 +24,14 @@ from attnrate.errors import (
     require_choice,
     require_whole,
 )
-from attnrate.fitting import checkpoint as store
 from attnrate.fitting.device import as_device, as_threads
-from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
-from attnrate.fitting.feed import Ahead, Batch, Feed
-from attnrate.fitting.memory import kept_memory
-from attnrate.fitting.muon import Muon
 from attnrate.targets.checks import require_number
 from attnrate.targets.seeds import spread
+from attnrate.training import checkpoint as store
+from attnrate.training.epoch_progress import Moment, make_epoch_progress
+from attnrate.training.feed import Ahead, Batch, Feed
+from attnrate.training.memory import kept_memory
+from attnrate.training.muon import Muon
 
 _MODES = {"optimizer": ("muon", "adamw"), "precision": ("auto", "float32", "bfloat16")}
 #: A lower precision must be so many times faster before it is taken
@@ -113,6 +113,17 @@ class Epoch:
 
 
 @dataclass(frozen=True)
+class EpochSummary:
+    """What results keep of an epoch; test values are of a few tests, and None without any."""
+
+    loss: float
+    accuracy: float
+    test_loss: float | None
+    test_accuracy: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Training:
     """A finished run: the model itself, its epochs, and how it was computed."""
 
@@ -126,6 +137,20 @@ class Training:
     def seconds(self) -> float:
         """Seconds of training, without those of testing."""
         return math.fsum(epoch.seconds for epoch in self.epochs)
+
+    @property
+    def summaries(self) -> tuple[EpochSummary, ...]:
+        """What a result keeps of every epoch."""
+        return tuple(
+            EpochSummary(
+                each.loss,
+                each.accuracy,
+                None if math.isnan(each.test_loss) else each.test_loss,
+                None if math.isnan(each.test_accuracy) else each.test_accuracy,
+                each.seconds,
+            )
+            for each in self.epochs
+        )
 
 
 def train_epochs(

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError, StoreError
-from attnrate.fitting import checkpoint as store
-from attnrate.fitting.muon import Muon
+from attnrate.training import checkpoint as store
+from attnrate.training.muon import Muon
 
 
 def trained(steps: int = 2) -> tuple[nn.Module, list[torch.optim.Optimizer]]:

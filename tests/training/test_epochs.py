@@ -16,16 +16,16 @@ import pytest
 import torch
 
 from attnrate.errors import AccuracyWarning, InputError
-from attnrate.fitting import checkpoint as store
-from attnrate.fitting import epochs
-from attnrate.fitting.epoch_progress import Moment, make_epoch_progress
-from attnrate.fitting.epochs import (
+from attnrate.models.vit import ViT
+from attnrate.training import checkpoint as store
+from attnrate.training import epochs
+from attnrate.training.epoch_progress import Moment, make_epoch_progress
+from attnrate.training.epochs import (
     EpochRecipe,
     evaluate,
     make_optimizers,
     train_epochs,
 )
-from attnrate.models.vit import ViT
 
 
 def small(**changes: object) -> ViT:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnrate.errors import InputError
-from attnrate.fitting.feed import Ahead, Batch, Images, Pairs, flipped_and_cropped, normalised
 from attnrate.models.decoding import Specials
 from attnrate.models.seq2seq import Seq2Seq
+from attnrate.training.feed import Ahead, Batch, Images, Pairs, flipped_and_cropped, normalised
 
 
 def pictures(count: int = 10, size: int = 6) -> np.ndarray:

@@ -12,23 +12,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from pydantic import TypeAdapter
 from torch import nn
 
 from attnrate.data.translation import TESTS
 from attnrate.errors import InputError, StoreError, require_choice, require_whole
-from attnrate.experiments import real_translation, real_work
-from attnrate.experiments.real_work import MOVED, RECIPES, rounded
 from attnrate.files import alone, write_whole
-from attnrate.fitting import checkpoint
 from attnrate.fitting.device import as_device, as_threads
-from attnrate.fitting.epochs import Epoch, EpochRecipe, Training
 from attnrate.fitting.fit import initial
-from attnrate.fitting.kept import keep_model, read_model
 from attnrate.fitting.provenance import provenance
 from attnrate.folders import look_at, read_mark, write_mark
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
-from attnrate.targets.alter import move_to_end
+from attnrate.targets.alter import MOVED, move_to_end
+from attnrate.training import checkpoint, images, sentences
+from attnrate.training.epochs import Epoch, EpochRecipe, Training
+from attnrate.training.images import ImageErrors
+from attnrate.training.kept import keep_model, read_model
+from attnrate.training.rounded import rounded
+from attnrate.training.sentences import TextScores
 
 Task = Literal["cifar10", "translation"]
 #: Passes over the data: up to an hour on two shared cores for either
@@ -38,6 +40,30 @@ _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
 _LOCK = ".lock"
 _IMAGES = (50_000, 10_000)
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageScores(ImageErrors):
+    """How good a ViT is on `tests` images, and the seconds that it was trained for."""
+
+    tests: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationScores(TextScores):
+    """How good a translator is on `tests` sentences, and the seconds that it was trained for.
+
+    `documented` says whether they are those of the documented test set (data/translation.py).
+    """
+
+    tests: int
+    documented: bool
+    seconds: float
+
+
+Scores = ImageScores | TranslationScores
+_SCORES: dict[str, type[Scores]] = {"cifar10": ImageScores, "translation": TranslationScores}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +77,7 @@ class Trained:
     model: nn.Module
     task: Task
     epochs: tuple[Epoch, ...]
-    scores: dict[str, Any]
+    scores: Scores
     folder: Path
 
     @property
@@ -142,7 +168,8 @@ def trained(folder: object) -> Trained:
         )
     try:
         found = json.loads(result.read_text(encoding="utf-8"))
-        epochs, scores = tuple(map(_epoch, found["epochs"])), dict(found["scores"])
+        epochs = tuple(map(_epoch, found["epochs"]))
+        scores = TypeAdapter(_SCORES[mark["task"]]).validate_python(found["scores"])
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise StoreError(
             f"the results cannot be read ({problem})", result, "Train again in another folder."
@@ -176,7 +203,7 @@ def _asked(
         seed=require_whole("seed", seed, 0),
         threads=None if threads is None else as_threads("threads", threads),
         precision=precision,  # type: ignore[arg-type]
-        **{**RECIPES["attention"], **({} if lr is None else {"lr": lr})},
+        lr=EpochRecipe.lr if lr is None else lr,  # type: ignore[arg-type]
     )
     return _Asked(known, cast(str, preset), changes, bool(altered), most, recipe)
 
@@ -197,49 +224,49 @@ def _require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             )
 
 
-def _on_images(
-    asked: _Asked, place: Path, how: Mapping[str, Any]
-) -> tuple[Training, dict[str, Any]]:
+def _on_images(asked: _Asked, place: Path, how: Mapping[str, Any]) -> tuple[Training, Scores]:
     train_count, test_count = (min(count, asked.limit or count) for count in _IMAGES)
-    data = real_work.photographs(train_count, test_count)
+    data = images.photographs(train_count, test_count)
     sizes = vit_settings(asked.preset, **asked.changes)
     if asked.altered:
-        sizes = replace(sizes, order=tuple(move_to_end(sizes.tokens, MOVED)))
+        sizes = replace(sizes, order=tuple(move_to_end(sizes.tokens)))
     model = initial(lambda: ViT(sizes), asked.recipe.seed)
-    done = real_work.trained_on(data, model, _BATCH, asked.recipe, place / _STEPS, **how)
-    scores = real_work.judged(done, data)
-    return done, {"tests": test_count, **scores}
+    done = images.trained_on(data, model, _BATCH, asked.recipe, place / _STEPS, **how)
+    found = images.judged(done.model, data)
+    return done, ImageScores(**vars(found), tests=test_count, seconds=done.seconds)
 
 
-def _on_sentences(
-    asked: _Asked, place: Path, how: Mapping[str, Any]
-) -> tuple[Training, dict[str, Any]]:
+def _on_sentences(asked: _Asked, place: Path, how: Mapping[str, Any]) -> tuple[Training, Scores]:
     sizes = seq2seq_settings(asked.preset, **asked.changes, moved=MOVED if asked.altered else 0)
     tests = min(TESTS, asked.limit or TESTS)
-    data = real_translation.sentences("all", sizes.vocabulary, _LONGEST, tests)
+    data = sentences.sentences("all", sizes.vocabulary, _LONGEST, tests)
     if asked.limit is not None:
         step = max(1, len(data.train) // asked.limit)
         data = replace(data, train=data.train[::step][: asked.limit])
     sizes = replace(sizes, vocabulary=data.vocabulary.size)
-    model = initial(lambda: Seq2Seq(sizes), asked.recipe.seed)
-    translator = cast(Seq2Seq, model)
+    model = cast(Seq2Seq, initial(lambda: Seq2Seq(sizes), asked.recipe.seed))
     steps = place / _STEPS
-    done = real_translation.trained_on(data, translator, _TOKENS, 1, asked.recipe, steps, **how)
+    done = sentences.trained_on(data, model, _TOKENS, 1, asked.recipe, steps, **how)
     # without it the numbers of the tokens would mean nothing
     write_whole(place / _WORDS, data.vocabulary.file.read_bytes())
-    scores = real_translation.judged(done, data, beams=1)
-    return done, {"tests": len(data.test), "documented": data.documented, **scores}
+    found = sentences.scored(cast(Seq2Seq, done.model), data, beams=1)
+    return done, TranslationScores(
+        **vars(found),
+        tests=len(data.test),
+        documented=data.documented,
+        seconds=done.seconds,
+    )
 
 
 def _kept(
-    asked: _Asked, done: Training, scores: dict[str, Any], place: Path, begun: Mapping[str, Any]
+    asked: _Asked, done: Training, scores: Scores, place: Path, begun: Mapping[str, Any]
 ) -> Trained:
     """Write the model and then the result, whose file says that all is there."""
     keep_model(place, checkpoint.read(cast(Path, done.checkpoint)))
-    told = {name: value for name, value in scores.items() if name != "epochs"}
+    scores = rounded(scores)
     result = {
         "task": asked.task,
-        "scores": rounded(told),
+        "scores": asdict(scores),
         "parameters": cast(ViT | Seq2Seq, done.model).parameter_count(),
         "threads": done.threads,
         "precision": done.precision,
@@ -249,7 +276,7 @@ def _kept(
     text = json.dumps(result, indent=1, ensure_ascii=False)
     write_whole(place / _RESULT, (text + "\n").encode())
     shutil.rmtree(place / _STEPS, ignore_errors=True)
-    return Trained(done.model, asked.task, done.epochs, result["scores"], place)
+    return Trained(done.model, asked.task, done.epochs, scores, place)
 
 
 def _without_nan(epoch: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from attnrate.fitting.muon import Muon, orthogonal
+from attnrate.training.muon import Muon, orthogonal
 
 
 def test_singular_values_come_near_one_and_vectors_stay() -> None:
