@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from attnrate.errors import InputError
 from attnrate.models.decoding import Specials
 from attnrate.models.seq2seq import Seq2Seq
-from attnrate.training.feed import Ahead, Batch, Images, Pairs, flipped_and_cropped, normalised
+from attnrate.training.feed import (
+    Ahead,
+    Batch,
+    Images,
+    Pairs,
+    Parts,
+    flipped_and_cropped,
+    normalised,
+)
 
 
 def pictures(count: int = 10, size: int = 6) -> np.ndarray:
@@ -156,3 +164,12 @@ def test_wrong_feeds_are_told() -> None:
         Pairs([[3]], [[3]], Specials()).outcome(
             torch.nn.Linear(1, 1), (torch.ones(1, 1), torch.ones(1, 1))
         )
+
+
+def test_parts_of_an_epoch_hold_every_batch_once() -> None:
+    whole = Images(pictures(30), np.arange(30) % 2, 4)
+    parts = Parts(whole, 3)
+    for epoch in (0, 1):
+        found = [y.tolist() for part in range(3) for _, y in parts.batches(3 * epoch + part)]
+        assert sorted(found) == sorted(y.tolist() for _, y in whole.batches(epoch))
+        assert sum(parts.steps(3 * epoch + part) for part in range(3)) == whole.steps(epoch)

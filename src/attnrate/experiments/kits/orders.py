@@ -1,8 +1,8 @@
 """What the two halves of Table 1 share: scores of models by order, their relative drops, claims.
 
-A task on the original order gives four scores: there, on the altered order with the same weights,
+A job on the original order gives four scores: there, on the altered order with the same weights,
 there again after fine-tuning, as the paper did it, and on the original order after as much more
-training; a task on the altered order gives the score from scratch. A drop is (original - altered) /
+training; a job on the altered order gives the score from scratch. A drop is (original - altered) /
 original, paired by seed, between models that were trained for as long. The rules were written
 before any result of the full preset was seen: the paper's drops are 2 % and 3.5 %, so up to 5 % is
 "not affected"; the interval over seeds must lie on one side of that, and a single seed decides only
@@ -12,17 +12,18 @@ nothing.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypeVar
 
 from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.experiment import MISSING, Conclusion, Result, select
-from attnrate.experiments.real_claims import decided, gaps, missing, untestable
+from attnrate.experiments.contract import Conclusion, Results
+from attnrate.experiments.kits.real import at_most, decided, gaps, unfinished
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.statistics import Interval, mean
 
-WAYS = {
+Way = Literal["original", "continued", "untuned", "tuned", "scratch"]
+WAYS: dict[Way, str] = {
     "original": "original",
     "continued": "original, trained on",
     "untuned": "altered, not fine-tuned",
@@ -30,33 +31,37 @@ WAYS = {
     "scratch": "altered, from scratch",
 }
 #: What each is compared with
-_BEFORE = {"untuned": "original", "tuned": "continued", "scratch": "original"}
-_COMPARED = {
+_BEFORE: dict[Way, Way] = {"untuned": "original", "tuned": "continued", "scratch": "original"}
+_COMPARED: dict[Way, str] = {
     "original": "on the original order",
     "continued": "on the original order, trained on for as long",
 }
 _SHORT = " From scratch nothing is lost, so it may be that fine-tuning was too short."
 #: A relative drop up to this is none; a single seed decides by so large a one only
 ALLOWED, ALONE = 0.05, 0.2
-Scores = dict[str, dict[str, dict[int, float]]]
+#: By model, way and seed
+Scores = dict[str, dict[Way, dict[int, float]]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Half:
-    """One half of Table 1: how its score is read, what it is called, what the paper has.
+    """One half of Table 1: what is scored, what it is called, what the paper has.
 
     `score` is what is compared here, `measure` what the paper has two values of. `attention` and
-    `rivals` are values of the label "model"; verdicts are of `attention`. `learned`
-    is the score from which on a model counts, `cannot` why the paper's numbers are out of reach,
-    `beforehand` what is known before training of whether it can tell orders apart, `trained` how
-    little our models have been.
+    `rivals` are names of models; verdicts are of `attention`. `learned` is the score from which on
+    a model counts, `cannot` why the paper's numbers are out of reach, `beforehand` what is known
+    before training of whether it can tell orders apart, `trained` how little our models have been.
+    `curve` is the measure that every epoch has, `epoch` what an epoch is called.
     """
 
     name: str
     data: str
     score: str
     measure: str
-    read: Callable[[Mapping[str, Any]], float]
+    examples: str
+    curve: str
+    epoch: str
     attention: str
     rivals: tuple[str, ...]
     paper: tuple[float, float]
@@ -66,22 +71,48 @@ class Half:
     trained: str = ""
 
 
-def scores(results: Sequence[Result], half: Half) -> Scores:
+@dataclass(frozen=True)
+class Model:
+    """A trained model as Table 1 sees it: its score in every way that it was judged.
+
+    `examples` are those that it has learned from, `curve` has a value for every epoch, `tuning` is
+    the number of epochs of its fine-tuning.
+    """
+
+    name: str
+    altered: bool
+    seed: int
+    parameters: int
+    examples: int
+    scores: Mapping[Way, float]
+    curve: tuple[float, ...]
+    tuning: int = 0
+
+
+def by_way(
+    altered: bool, first: T, continued: T | None, untuned: T | None, tuned: T | None
+) -> dict[Way, T]:
+    """What was found in each way, without those that were not tried."""
+    found: dict[Way, T | None] = {
+        "scratch" if altered else "original": first,
+        "continued": continued,
+        "untuned": untuned,
+        "tuned": tuned,
+    }
+    return {way: values for way, values in found.items() if values is not None}
+
+
+def scores(models: Sequence[Model]) -> Scores:
     """By model, way and seed."""
     found: Scores = {}
-    for one in results:
-        if MISSING in one.values:
-            continue
-        ways = found.setdefault(one.label["model"], {way: {} for way in WAYS})
-        first = "scratch" if one.label["altered"] else "original"
-        ways[first][one.label["seed"]] = half.read(one.values)
-        for way in ("continued", "untuned", "tuned"):
-            if way in one.values:
-                ways[way][one.label["seed"]] = half.read(one.values[way])
+    for one in models:
+        ways = found.setdefault(one.name, {way: {} for way in WAYS})
+        for way, value in one.scores.items():
+            ways[way][one.seed] = value
     return found
 
 
-def drop(found: Scores, model: str, way: str, since: str | None = None) -> Interval:
+def drop(found: Scores, model: str, way: Way, since: Way | None = None) -> Interval:
     """The relative drop from the original order, over the seeds that have both.
 
     It is from the model that was trained for as long, unless `since` names another.
@@ -91,7 +122,7 @@ def drop(found: Scores, model: str, way: str, since: str | None = None) -> Inter
 
 
 def _paired(
-    found: Scores, model: str, way: str, since: str | None = None
+    found: Scores, model: str, way: Way, since: Way | None = None
 ) -> list[tuple[float, float]]:
     """The scores of either order, of the seeds that have both."""
     ways = found.get(model, {})
@@ -107,38 +138,35 @@ def has_learned(found: Scores, model: str, least: float) -> bool:
 
 def kept(interval: Interval, learned: bool) -> Verdict:
     """Whether nothing is lost: by the interval of the drop."""
-    if not learned or not interval.count:
+    if not learned:
         return "open"
     if interval.count == 1:
         return "does not hold" if interval.value >= ALONE else "open"
-    if interval.high <= ALLOWED:
-        return "holds"
-    return "does not hold" if interval.low > ALLOWED else "open"
+    return at_most(interval, ALLOWED)
 
 
 def lost(interval: Interval, learned: bool) -> Verdict:
-    """The opposite of `kept`: whether something is lost."""
+    """Whether something is lost, the opposite of `kept`."""
     verdicts: dict[Verdict, Verdict] = {"holds": "does not hold", "does not hold": "holds"}
     verdict = kept(interval, learned)
     return verdicts.get(verdict, verdict)
 
 
 def conclusion(
-    results: Sequence[Result], half: Half, more: Sequence[Table] = (), note: str = ""
+    results: Results,
+    models: Sequence[Model],
+    half: Half,
+    more: Sequence[Table] = (),
+    note: str = "",
 ) -> Conclusion:
-    """The table beside the paper's, a figure, and the claims."""
-    why = missing(results)
-    if why is not None:
-        claims = untestable(_claims({}, half), why)
-        return Conclusion((f"The data could not be had: {why}",), (), (), claims)
-    found = scores(results, half)
+    """The table beside the paper's, figures, and the claims."""
+    found = scores(models)
     claims = _claims(found, half)
-    if not found:
-        return Conclusion(("No model of this experiment is finished.",), (), (), claims)
-    table = _table(found, results, half, note)
-    return Conclusion(
-        _paragraphs(results, found, half, claims), (_figure(found, half),), (table, *more), claims
-    )
+    if not models:
+        return unfinished(results, claims, "data")
+    said = (_paragraph(models, found, half) + gaps(results), decided(claims[:-1]))
+    figures = (_figure(found, half), _learning(models, half))
+    return Conclusion(said, figures, (_table(found, models, half, note), *more), claims)
 
 
 def _claims(found: Scores, half: Half) -> tuple[Claim, ...]:
@@ -149,7 +177,7 @@ def _claims(found: Scores, half: Half) -> tuple[Claim, ...]:
     claims = [
         _claim(
             half,
-            f"{half.name}-fine-tuned",
+            "fine-tuned",
             "Sec. 6.1, Table 1",
             f"The performance of the Transformer on {half.data} is unaffected by the temporal "
             "ordering, when it is fine-tuned from the original weights.",
@@ -161,7 +189,7 @@ def _claims(found: Scores, half: Half) -> tuple[Claim, ...]:
         ),
         _claim(
             half,
-            f"{half.name}-from-scratch",
+            "from-scratch",
             "Sec. 6.1, Prop. 6.2",
             f"A Transformer learns {half.data} in the altered order as well as in the original.",
             scratch,
@@ -172,7 +200,7 @@ def _claims(found: Scores, half: Half) -> tuple[Claim, ...]:
         ),
         _claim(
             half,
-            f"{half.name}-order-matters-untuned",
+            "order-matters-untuned",
             "Table 1 (not in the paper)",
             "The altered order is a change that the original weights notice: without fine-tuning "
             "the performance drops.",
@@ -182,37 +210,21 @@ def _claims(found: Scores, half: Half) -> tuple[Claim, ...]:
             "untuned",
         ),
     ]
-    for rival in half.rivals:
-        claims.append(
-            _claim(
-                half,
-                f"{half.name}-{rival.lower().replace(' ', '-')}",
-                "Sec. 6.1 (not in Table 1)",
-                f"A recurrent model ({rival}) of the same size is affected by the temporal "
-                f"ordering of {half.data}, also when it is trained on the altered order.",
-                lost(drop(found, rival, "scratch"), has_learned(found, rival, half.learned)),
-                found,
-                rival,
-                "scratch",
-            )
+    claims += [
+        _claim(
+            half,
+            rival.lower().replace(" ", "-"),
+            "Sec. 6.1 (not in Table 1)",
+            f"A recurrent model ({rival}) of the same size is affected by the temporal "
+            f"ordering of {half.data}, also when it is trained on the altered order.",
+            lost(drop(found, rival, "scratch"), has_learned(found, rival, half.learned)),
+            found,
+            rival,
+            "scratch",
         )
-    values = list(found.get(model, {}).get("original", {}).values())
-    ours = f"ours has {mean(values)} on the original order." if values else "no model is finished."
-    original, altered = half.paper
-    claims.append(
-        Claim(
-            f"{half.name}-values",
-            "Sec. 6.1, Table 1",
-            f"The {half.measure} is {original:g} on the original order and {altered:g} on the "
-            "altered one.",
-            half.name,
-            "not testable here",
-            ours,
-            *mean(values).limits,
-            correction=half.cannot,
-        )
-    )
-    return tuple(claims)
+        for rival in half.rivals
+    ]
+    return (*claims, _values_claim(found, half))
 
 
 def _claim(
@@ -223,7 +235,7 @@ def _claim(
     verdict: Verdict,
     found: Scores,
     model: str,
-    way: str,
+    way: Way,
     more: str = "",
 ) -> Claim:
     interval = drop(found, model, way)
@@ -242,43 +254,52 @@ def _claim(
         elif math.isnan(interval.low):
             evidence += f" One seed decides only by a drop of {ALONE} or more."
         evidence += more
-    return Claim(name, place, statement, half.name, verdict, evidence, *interval.limits)
+    full_name = f"{half.name}-{name}"
+    return Claim(full_name, place, statement, half.name, verdict, evidence, *interval.limits)
 
 
-def _paragraphs(
-    results: Sequence[Result], found: Scores, half: Half, claims: Sequence[Claim]
-) -> tuple[str, ...]:
+def _values_claim(found: Scores, half: Half) -> Claim:
+    """The paper's two numbers, which cannot be had here."""
+    values = [*found.get(half.attention, {}).get("original", {}).values()]
+    ours = f"ours has {mean(values)} on the original order." if values else "no model is finished."
+    original, altered = half.paper
+    return Claim(
+        f"{half.name}-values",
+        "Sec. 6.1, Table 1",
+        f"The {half.measure} is {original:g} on the original order and {altered:g} on the "
+        "altered one.",
+        half.name,
+        "not testable here",
+        ours,
+        *mean(values).limits,
+        correction=half.cannot,
+    )
+
+
+def _paragraph(models: Sequence[Model], found: Scores, half: Half) -> str:
     parts = []
     for model, ways in found.items():
         told = [f"{mean([*by.values()])} ({WAYS[way]})" for way, by in ways.items() if by]
         parts.append(f"{model}: {', '.join(told)}")
+    ours = [one for one in models if one.name == half.attention]
     return (
         f"The {half.score} on {half.data}, original and with the first ten tokens moved to the "
         f"end: {'; '.join(parts)}. The paper: {half.paper[0]:g} and {half.paper[1]:g}. "
         + half.cannot
-        + _size(results, half)
-        + gaps(results),
-        decided(claims[:-1]),
+        + (_size(ours[0], half) if ours else "")
     )
 
 
-def _size(results: Sequence[Result], half: Half) -> str:
-    """How large the model and its data are, of the run at hand."""
-    for one in select(results, model=half.attention):
-        for name, word in (("images", "images"), ("pairs", "pairs of sentences")):
-            if name in one.values:
-                count, examples = one.values["parameters"], one.values[name]
-                told = f" Ours has {count:,} parameters, and {examples:,} {word} to learn from."
-                return told + _tuning(one)
-    return ""
-
-
-def _tuning(one: Result) -> str:
-    """How long fine-tuning was, in parts of training."""
-    long = [len(values.get("epochs", ())) for values in (one.values.get("tuned", {}), one.values)]
-    if not all(long):
-        return ""
-    return f" It was fine-tuned for {long[0] / long[1]:.2g} times as long as it was trained."
+def _size(one: Model, half: Half) -> str:
+    """How large the model and its data are, and how long it was fine-tuned."""
+    said = (
+        f" Ours has {one.parameters:,} parameters, and {one.examples:,} {half.examples} to learn "
+        "from."
+    )
+    if one.tuning and one.curve:
+        long = one.tuning / len(one.curve)
+        said += f" It was fine-tuned for {long:.2g} times as long as it was trained."
+    return said
 
 
 def _figure(found: Scores, half: Half) -> Figure:
@@ -305,33 +326,30 @@ def _figure(found: Scores, half: Half) -> Figure:
     )
 
 
-def learning(
-    results: Sequence[Result], half: Half, value: str, measure: str, unit: str
-) -> tuple[Figure, ...]:
-    """How `value` of every epoch went on, for the models of the least seed; none without any."""
-    done = [one for one in results if "epochs" in one.values]
-    if not done:
-        return ()
-    seed = min(one.label["seed"] for one in done)
-    series = []
-    for one in select(done, seed=seed):
-        values = tuple(epoch[value] for epoch in one.values["epochs"])
-        label = one.label["model"] + (", altered" if one.label["altered"] else "")
-        series.append(Series(label, tuple(float(i + 1) for i in range(len(values))), values))
-    return (
-        Figure(
-            f"{half.name}-epochs",
-            f"{measure.capitalize()} while training goes on",
-            f"Seed {seed}.",
-            (Curves(f"seed {seed}", unit, measure, tuple(series)),),
-        ),
+def _learning(models: Sequence[Model], half: Half) -> Figure:
+    """How the curve of every epoch went on, for the models of the least seed."""
+    seed = min(one.seed for one in models)
+    series = [
+        Series(
+            one.name + (", altered" if one.altered else ""),
+            tuple(float(number + 1) for number in range(len(one.curve))),
+            one.curve,
+        )
+        for one in models
+        if one.seed == seed
+    ]
+    return Figure(
+        f"{half.name}-epochs",
+        f"{half.curve.capitalize()} while training goes on",
+        f"Seed {seed}.",
+        (Curves(f"seed {seed}", half.epoch, half.curve, tuple(series)),),
     )
 
 
-def _table(found: Scores, results: Sequence[Result], half: Half, note: str) -> Table:
+def _table(found: Scores, models: Sequence[Model], half: Half, note: str) -> Table:
+    parameters = {one.name: one.parameters for one in reversed(models)}
     rows = []
     for model, ways in found.items():
-        of = [one for one in select(results, model=model) if "parameters" in one.values]
         cells = [str(mean([*by.values()])) if by else None for by in ways.values()]
         drops = [
             drop(found, model, "tuned"),
@@ -339,7 +357,7 @@ def _table(found: Scores, results: Sequence[Result], half: Half, note: str) -> T
             drop(found, model, "scratch"),
         ]
         told = [str(each) if each.count else None for each in drops]
-        rows.append((model, of[0].values["parameters"], len(ways["original"]), *cells, *told))
+        rows.append((model, parameters[model], len(ways["original"]), *cells, *told))
     paper = ("paper", None, None, half.paper[0], None, None, half.paper[1], None, None)
     change = 1 - half.paper[1] / half.paper[0]
     return Table(

@@ -1,21 +1,24 @@
-"""Fig. 3: made-up models whose law and spectra are known, verdicts at their borders, the tasks."""
+"""Fig. 3: made-up models whose law and spectra are known, verdicts at their borders, the jobs."""
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from trained_models import concluded as concluded_from
+from trained_models import image_outcome, spectra
 
 from attnrate.experiments import load
-from attnrate.experiments.experiment import Result
-from attnrate.experiments.fig3_read import (
+from attnrate.experiments.contract import Done, Results
+from attnrate.experiments.kits.images import FirstHead, Profiled, image_job, profiled
+from attnrate.experiments.paper.fig3 import (
+    EXPERIMENT,
     distances,
-    foretold,
+    explained,
     predictions,
     seeds_apart,
     slopes,
     untrained,
 )
-from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.models.vit import vit_settings
 from attnrate.statistics import mean
 
@@ -24,55 +27,39 @@ SEEDS = (0, 1, 2)
 
 
 def made(m_h, seed=0, loss=None, sigma=None, noise=0.0, gauged=None):
-    """A result as image_work gives it; by default 1 m_h^-0.27 + 1.05 and σ_k = 1/k."""
+    """A finished model; by default its loss is 1 m_h^-0.27 + 1.05, and σ_k = 1/k."""
     random = np.random.default_rng([m_h, seed, 1])
     loss = m_h**-0.27 + 1.05 if loss is None else loss
-    loss += noise * random.standard_normal()
+    loss = float(loss + noise * random.standard_normal())
     sigma = 1 / np.arange(1.0, m_h + 1) if sigma is None else np.asarray(sigma)
-    head = {
-        "groups": [sigma.tolist()] * 8,
-        "values": [[v * 0.9, v, v * 1.1] for v in sigma],
-        "variation": [0.1] * m_h,
-        "rank99": [1.0, 2.0, 3.0],
-    }
-    heads = [[sigma.tolist()] * 2] * 3
-    ranks = [[2.0, 2.0]] * 3
-    values = {
-        "train_loss": loss,
-        "test_loss": loss + 0.1,
-        "train_error": loss / 4,
-        "test_error": loss / 4 + 0.05,
-        "images": 100,
-        "epochs": [{}],
-        "spectra": {
-            "first": head,
-            "last": head,
-            "all": [[head["values"]] * 2] * 3,
-            "mean": heads,
-            "gauged": heads if gauged is None else [[gauged[:m_h]]],
-            "rank99": ranks,
-            "rank99_gauged": ranks,
-            "untrained_rank99": ranks,
-            "untrained_last": [1.0] * m_h,
-        },
-    }
-    return Result({"m_h": m_h, "seed": seed}, values)
+    head = FirstHead(
+        groups=(tuple(sigma.tolist()),) * 8,
+        values=tuple((v * 0.9, v, v * 1.1) for v in sigma.tolist()),
+        variation=(0.1,) * m_h,
+        rank99=(1.0, 2.0, 3.0),
+    )
+    changes = {} if gauged is None else {"gauged": ((tuple(gauged[:m_h]),),)}
+    found = replace(
+        image_outcome(0.5),
+        train_loss=loss,
+        test_loss=loss + 0.1,
+        train_error=loss / 4,
+        test_error=loss / 4 + 0.05,
+        spectra=spectra(head, 3, **changes),
+    )
+    return Done(image_job("paper", m_h, seed, profiled=True).job, found)
+
+
+def models(*done) -> list[Profiled]:
+    return profiled(Results(done))
 
 
 def sweep(**changes):
     return [made(m_h, seed, **changes) for seed in SEEDS for m_h in SIZES]
 
 
-def concluded(results, name="fig3"):
-    said = load(name).conclude(results)
-    record = Record(name, "", "", "paper", 1, 1, 0.0, {}, said)
-    plain = json.loads(json.dumps(record_to_plain(record), allow_nan=False))
-    assert record_to_plain(record_from_plain(plain)) == plain
-    words = " ".join(
-        [*said.paragraphs, *(c.evidence for c in said.claims), *(f.caption for f in said.figures)]
-    )
-    assert "nan" not in words
-    return said
+def concluded(done, *missing, name="fig3"):
+    return concluded_from(name, [*done], *missing)
 
 
 def verdicts(results):
@@ -157,44 +144,43 @@ def test_spectra_that_keep_growing_do_not_converge():
 
 
 def test_distances_are_those_of_spectra_that_go_on_with_zeros():
-    found = distances([made(1, sigma=[3.0]), made(2, sigma=[3.0, 4.0])])
+    found = distances(models(made(1, sigma=[3.0]), made(2, sigma=[3.0, 4.0])))
     assert found == {0: {2: pytest.approx([4 / 5] * 8)}}
-    pair = [made(2, 0, sigma=[3.0, 4.0]), made(2, 1, sigma=[3.0, 4.0])]
+    pair = models(made(2, 0, sigma=[3.0, 4.0]), made(2, 1, sigma=[3.0, 4.0]))
     assert seeds_apart(pair) == [0.0]
 
 
 def test_the_tail_beyond_a_head_size_is_a_share_of_the_largest_models_spectrum():
     seeds = [(0, 1.5, [3.0, 4.0]), (1, 1.7, [4.0, 3.0])]
-    found = predictions(
-        [made(1, seed, loss=loss) for seed, loss, _ in seeds]
-        + [made(2, seed, loss=1.0, sigma=sigma) for seed, _, sigma in seeds]
-    )
+    smaller = [made(1, seed, loss=loss) for seed, loss, _ in seeds]
+    larger = [made(2, seed, loss=1.0, sigma=sigma) for seed, _, sigma in seeds]
+    found = predictions(models(*smaller, *larger))
     assert found == {
         0: {1: pytest.approx((16 / 25, 0.5))},
         1: {1: pytest.approx((9 / 25, 0.7))},
     }
 
 
-def test_what_is_foretold_is_told_by_the_others():
+def test_what_is_explained_is_explained_by_the_others():
     energy = [0.5, 0.25, 0.125, 0.0625]
-    assert foretold([(e, 3 * e) for e in energy]) == pytest.approx(1.0)
-    assert foretold([(e, -3 * e) for e in energy]) == pytest.approx(1.0)
+    assert explained([(e, 3 * e) for e in energy]) == pytest.approx(1.0)
+    assert explained([(e, -3 * e) for e in energy]) == pytest.approx(1.0)
     # by hand: of 1, 2, 1 with 1, 4, 2 the factors of the other two are 10/5, 3/2, 9/5
     pairs = [(1.0, 1.0), (2.0, 4.0)]
-    assert np.isnan(foretold(pairs))
+    assert np.isnan(explained(pairs))
     three = [*pairs, (1.0, 2.0)]
     wrong = (1 - 10 / 5) ** 2 + (4 - 2 * 3 / 2) ** 2 + (2 - 9 / 5) ** 2
     guessed = (1 - 3) ** 2 + (4 - 1.5) ** 2 + (2 - 2.5) ** 2
-    assert foretold(three) == pytest.approx(1 - wrong / guessed)
-    assert np.isnan(foretold([(1.0, 1.0)] * 3))
-    assert foretold([(0.0, 1.0), (0.0, 2.0), (0.0, 4.0)]) < 0
+    assert explained(three) == pytest.approx(1 - wrong / guessed)
+    assert np.isnan(explained([(1.0, 1.0)] * 3))
+    assert explained([(0.0, 1.0), (0.0, 2.0), (0.0, 4.0)]) < 0
 
 
 def test_before_training_spectra_have_distances_too():
     # ones, as many as the head size: sqrt(2) are added from 2 to 4, and the largest is 2 long
-    found = distances([made(m, s) for s in (0, 1) for m in (1, 2, 4)], untrained)
+    found = distances(models(*(made(m, s) for s in (0, 1) for m in (1, 2, 4))), untrained)
     assert found == {s: {2: pytest.approx([0.5]), 4: pytest.approx([2**0.5 / 2])} for s in (0, 1)}
-    assert distances([made(4)], untrained) == {}
+    assert distances(models(made(4)), untrained) == {}
 
 
 def test_a_slope_is_one_a_seed():
@@ -227,24 +213,24 @@ def test_any_part_of_the_models_can_be_concluded():
     assert "holds" not in verdicts(pairs).values()
 
 
-def test_no_data_are_told_and_nothing_fails():
-    gone = [Result({"m_h": 1, "seed": 0}, {"missing": "npm is not here"})]
-    for name in ("fig2", "fig3"):
-        said = concluded(gone, name)
-        assert {claim.verdict for claim in said.claims} == {"not testable here"}
-        assert all("npm is not here" in claim.correction for claim in said.claims)
-        # the models that are there count, when others lack their data
-        assert concluded([*gone, made(64)], name).figures
+@pytest.mark.parametrize("name", ["fig2", "fig3"])
+def test_no_data_are_told_and_nothing_fails(name):
+    said = concluded([], "npm is not here", name=name)
+    assert said.paragraphs == ("The images could not be had: npm is not here",)
+    assert {claim.verdict for claim in said.claims} == {"not testable here"}
+    assert all("npm is not here" in claim.correction for claim in said.claims)
+    # the models that are there count, when others lack their data
+    (largest,) = [one.job for one in load(name).plan("quick") if one.job.m_h == 16]
+    there = [Done(largest, made(16).outcome)]
+    assert concluded(there, "npm is not here", name=name).figures
 
 
-def test_the_tasks_are_the_grid_and_models_can_be_built():
+def test_the_jobs_are_the_grid_and_models_can_be_built():
     for preset, sizes, seeds in (("quick", (1, 4, 16), 1), ("paper", SIZES, 3)):
-        tasks = load("fig3").tasks(preset)
-        assert len({task.trial.key for task in tasks}) == len(tasks)
-        grid = {(task.label["m_h"], task.label["seed"]) for task in tasks}
+        jobs = [one.job for one in EXPERIMENT.plan(preset)]
+        assert len({job.key for job in jobs}) == len(jobs)
+        grid = {(job.m_h, job.seed) for job in jobs}
         assert {(m, s) for m in sizes for s in range(seeds)} <= grid
-        for task in tasks:
-            asked = task.trial.target["image"]
-            assert vit_settings(**asked["model"]).m_h == task.label["m_h"]
-            assert asked["profiled"] > 0
-            assert task.trial.seed == task.label["seed"]
+        for job in jobs:
+            assert vit_settings(job.image.model).m_h == job.m_h
+            assert job.image.profiled > 0
