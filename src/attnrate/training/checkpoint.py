@@ -23,7 +23,7 @@ _NAME = re.compile(r"epoch-(\d{5,})\.safetensors")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state after so many epochs: tensors by name, and what is known besides, as JSON."""
+    """The state after `epochs` epochs: tensors by name, and what is known besides, as JSON."""
 
     epochs: int
     tensors: Mapping[str, Tensor]
@@ -72,7 +72,7 @@ def restore(
 
 
 def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
-    """The same without what only training needs."""
+    """A checkpoint without what only training needs: the optimisers' memory and generators."""
     kept = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
     return Checkpoint(checkpoint.epochs, kept, checkpoint.facts)
 

@@ -34,7 +34,7 @@ from attnrate.training.memory import kept_memory
 from attnrate.training.muon import Muon
 
 _MODES = {"optimizer": ("muon", "adamw"), "precision": ("auto", "float32", "bfloat16")}
-#: A lower precision must be so many times faster before it is taken
+#: A lower precision must be this many times faster before it is taken
 _WORTH = 1.3
 
 
@@ -44,8 +44,8 @@ class EpochRecipe:
 
     The default lr is one for Muon; AdamW alone wants about 1e-3. precision="auto" takes bfloat16
     where the machine multiplies matrices at least 1.3 times faster with it. `threads` are those of
-    torch, all cores unless told. A run that is resumed keeps its precision, and its threads unless
-    told: both change the last bits of a sum.
+    torch, all cores by default. A run that is resumed keeps its precision, and its threads unless
+    others are asked for: both change the last bits of a sum.
     """
 
     epochs: int = 20
@@ -168,7 +168,7 @@ def train_epochs(
 
     With a `folder`, a checkpoint is written after every epoch, and a run that finds one goes on
     from the last: what a killed run had done of an epoch is done again, to the same bits on the
-    same machine. `until` ends this call after so many epochs in all, without changing the plan.
+    same machine. `until` ends this call after that many epochs in all, without changing the plan.
     """
     recipe = as_epoch_recipe(recipe)
     last = recipe.epochs if until is None else require_whole("until", until, 1, recipe.epochs)

@@ -321,7 +321,7 @@ class Parts:
         return self.whole.unit
 
     def facts(self) -> dict[str, object]:
-        """Those of the whole, and how many parts."""
+        """What tells the whole from another feed, and the number of parts."""
         return {**self.whole.facts(), "parts": self.parts}
 
     def steps(self, epoch: int) -> int:
@@ -329,10 +329,10 @@ class Parts:
         return len(range(epoch % self.parts, self.whole.steps(epoch // self.parts), self.parts))
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """Every so manieth batch of the whole."""
+        """Batches of the whole that are `parts` apart, from the number of the part on."""
         every = self.whole.batches(epoch // self.parts)
         return itertools.islice(every, epoch % self.parts, None, self.parts)
 
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """That of the whole."""
+        """The loss of a batch, as the whole has it."""
         return self.whole.outcome(model, batch)

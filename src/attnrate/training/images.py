@@ -1,4 +1,4 @@
-"""Models of images: the images of CIFAR-10, training on them, and how many are told right."""
+"""Models of images: the images of CIFAR-10, training on them, and how many it recognises."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +82,7 @@ def judged(model: nn.Module, data: Photographs, count: int = JUDGED) -> ImageErr
 
 
 def error_on_tests(model: nn.Module, data: Photographs) -> float:
-    """The share of test images that are told wrong."""
+    """The share of test images that the model takes for something else."""
     return 1 - _tested(model, data)[1]
 
 

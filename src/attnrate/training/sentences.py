@@ -106,7 +106,7 @@ def trained_on(
 
 
 def scored(model: Translator, data: Sentences, beams: int) -> TextScores:
-    """Translate all test sentences, with so many beams, and score them."""
+    """Translate all test sentences, each with `beams` candidates at a time, and score them."""
     found = translations(model, data, beams)
     wanted = [german for _, german in data.test_texts]
     step = max(1, len(found) // _SAMPLES)

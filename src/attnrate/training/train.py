@@ -88,7 +88,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a run is told, all of it checked."""
+    """What a run is asked for, all of it checked."""
 
     task: Task
     preset: str
@@ -116,11 +116,11 @@ def train(
 ) -> Trained:
     """Train the ViT on CIFAR-10 ("cifar10") or the Seq2Seq on English-German ("translation").
 
-    `m_h` is the head size, the preset's unless told; values keep their size. `altered`: Table 1's
-    order, the first ten tokens moved to the end. `lr` is the step size of Muon. `limit` takes only
-    so many examples to train on and to test with, to try things. precision="auto" measures whether
-    bfloat16 is faster here, else it is "float32" or "bfloat16". The folder is `task` unless told.
-    The same call again goes on after an interruption, and only reads the results when all is done.
+    `m_h` is the head size, the preset's by default; values keep their size. `altered`: Table 1's
+    order, the first ten tokens moved to the end. `lr` is the step size of Muon. `limit` is the most
+    examples to train on and to test with, to try things. precision="auto" measures whether bfloat16
+    is faster here, else it is "float32" or "bfloat16". The folder is named as the task by default.
+    Called again, it goes on after an interruption, and only reads the results when all is done.
     """
     asked = _asked(task, preset, m_h, altered, epochs, lr, limit, seed, threads, precision)
     as_device(device)

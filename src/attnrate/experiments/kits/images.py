@@ -31,7 +31,7 @@ from attnrate.spectra.profile import profile
 from attnrate.spectra.result import Profile
 from attnrate.targets.alter import MOVED, move_to_end
 from attnrate.training import images
-from attnrate.training.epochs import EpochRecipe, EpochSummary, Training
+from attnrate.training.epochs import EpochRecipe, EpochSummary
 from attnrate.training.feed import normalised
 from attnrate.training.images import JUDGED, ImageErrors, Photographs
 
@@ -171,29 +171,29 @@ def train_on(data: Photographs, asked: ImageSettings, seed: int, folder: Path) -
     def make(altered: bool) -> ViT | Scanner:
         return _model(asked, replace(asked.model, order=order) if altered else asked.model, seed)
 
-    def run(model: nn.Module, recipe: EpochRecipe, way: str) -> tuple[Training, ImageRun]:
+    def run(model: nn.Module, recipe: EpochRecipe, way: str) -> ImageRun:
         done = images.trained_on(data, model, asked.batch, recipe, folder / way)
-        found = images.judged(done.model, data, asked.judged)
-        return done, ImageRun(**vars(found), seconds=done.seconds, epochs=done.summaries)
+        found = images.judged(model, data, asked.judged)
+        return ImageRun(**vars(found), seconds=done.seconds, epochs=done.summaries)
 
     model = make(asked.altered)
     shown = data.test_images[: asked.profiled]
     before = spectra_of(model, shown) if asked.profiled else None
-    done, found = run(model, asked.recipe.over(asked.epochs, seed), "first")
+    found = run(model, asked.recipe.over(asked.epochs, seed), "first")
     outcome = ImageOutcome(
         **vars(found),
         parameters=model.parameter_count(),
         images=len(data.train_images),
         tests=len(data.test_images),
-        spectra=None if before is None else kept_spectra(spectra_of(done.model, shown), before),
+        spectra=None if before is None else kept_spectra(spectra_of(model, shown), before),
     )
     if not asked.tuned:
         return outcome
-    gentle = asked.recipe.over(asked.tuned, seed, tuning=True)
     continued, untuned, tuned = fine_tuned(
-        done.model,
+        model,
+        asked.recipe.over(asked.tuned, seed, tuning=True),
         make,
-        lambda model, way: run(model, gentle, way)[1],
+        run,
         lambda model: Untuned(images.error_on_tests(model, data)),
     )
     return replace(outcome, continued=continued, untuned=untuned, tuned=tuned)

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Results
-from attnrate.experiments.kits.real import at_most, decided, gaps, unfinished
+from attnrate.experiments.kits.real import at_most, decided, gaps, over_seeds, unfinished
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.statistics import Interval, mean
 
@@ -305,16 +305,9 @@ def _size(one: Model, half: Half) -> str:
 def _figure(found: Scores, half: Half) -> Figure:
     series = []
     for model, ways in found.items():
-        shown = [(place, [*ways[way].values()]) for place, way in enumerate(WAYS) if ways[way]]
-        series.append(
-            Series(
-                model,
-                tuple(float(place) for place, _ in shown),
-                tuple(mean(values).value for _, values in shown),
-                tuple(min(values) for _, values in shown),
-                tuple(max(values) for _, values in shown),
-            )
-        )
+        shown = {float(place): way for place, way in enumerate(WAYS) if ways[way]}
+        values = [[*ways[way].values()] for way in shown.values()]
+        series.append(over_seeds(model, [*shown], values))
     places = tuple(float([*WAYS].index(way)) for way in ("original", "tuned"))
     series.append(Series("paper", places, half.paper, style="paper"))
     return Figure(

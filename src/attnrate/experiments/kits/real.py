@@ -16,8 +16,9 @@ from torch import nn
 from attnrate.data.registry import FetchError
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Missing, Results
+from attnrate.figures.figure import Series
 from attnrate.files import alone
-from attnrate.statistics import Interval
+from attnrate.statistics import Interval, mean
 from attnrate.terminal import say
 from attnrate.training.checkpoint import ConfigurationError
 from attnrate.training.epochs import EpochRecipe
@@ -47,7 +48,7 @@ class Steps:
     tuning_rate: float = 0.3
 
     def over(self, epochs: int, seed: int, tuning: bool = False) -> EpochRecipe:
-        """A recipe of so many epochs, in one precision on every machine, so that results compare.
+        """The recipe of a training, in one precision on every machine, so that results compare.
 
         `tuning` makes it one for fine-tuning.
         """
@@ -98,22 +99,22 @@ def _with_own_epochs(work: Callable[[Path], T], folder: Path) -> T:
 
 def fine_tuned(
     trained: nn.Module,
+    recipe: EpochRecipe,
     make: Callable[[bool], M],
-    tune: Callable[[M, str], T],
+    run: Callable[[M, EpochRecipe, str], T],
     as_it_is: Callable[[M], U],
 ) -> tuple[T, U, T]:
     """What comes of trained weights in both orders: "continued", "untuned" and "tuned".
 
     `make` makes a model of the altered order or of the original one. The original one is trained
     on, so that what is compared was trained for as long; the altered one is judged as it is, and
-    after `tune`.
+    after as much training. `run` trains a model by the recipe under a name, and judges it.
     """
-    original = make(False)
-    original.load_state_dict(trained.state_dict())
-    continued = tune(original, "continued")
-    altered = make(True)
-    altered.load_state_dict(trained.state_dict())
-    return continued, as_it_is(altered), tune(altered, "tuned")
+    original, altered = make(False), make(True)
+    for model in (original, altered):
+        model.load_state_dict(trained.state_dict())
+    continued = run(original, recipe, "continued")
+    return continued, as_it_is(altered), run(altered, recipe, "tuned")
 
 
 def unfinished(results: Results, claims: Sequence[Claim], data: str) -> Conclusion:
@@ -162,6 +163,20 @@ def below(found: Interval, limit: float) -> Verdict:
 
 def _verdict(holds: bool, fails: bool) -> Verdict:
     return "holds" if holds else "does not hold" if fails else "open"
+
+
+def over_seeds(
+    label: str, x: Sequence[float], rows: Sequence[Sequence[float]], group: str | None = None
+) -> Series:
+    """A curve of the means of the rows, with bars from the least to the largest value."""
+    return Series(
+        label,
+        tuple(x),
+        tuple(mean(row).value for row in rows),
+        tuple(min(row) for row in rows),
+        tuple(max(row) for row in rows),
+        group=group,
+    )
 
 
 def decided(claims: Sequence[Claim]) -> str:

@@ -33,7 +33,7 @@ from attnrate.experiments.kits.images import (
     largest_jobs,
     profiled,
 )
-from attnrate.experiments.kits.real import at_least, at_most, below, decided, unfinished
+from attnrate.experiments.kits.real import at_least, at_most, below, decided, over_seeds, unfinished
 from attnrate.experiments.power_law import PowerLaw, fit_power_law
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.spectra.measures import tails
@@ -41,7 +41,8 @@ from attnrate.statistics import Interval, mean, slope
 
 #: Fig. 3(b) of the paper: m_h^-0.27 + 1.05
 PAPER_EXPONENT, PAPER_CONSTANT = 0.27, 1.05
-#: An interval of the exponent so many times as wide as its lower end decides nothing in favour
+#: An interval of the exponent that reaches further than this times its lower end decides nothing
+#: in favour
 _WIDEST = 8.0
 #: Fewer values than these cannot decide
 _LEAST_DISTANCES, _LEAST_ERRORS, _LEAST_SIZES = 6, 8, 6
@@ -395,15 +396,7 @@ def _spectra_figure(done: Sequence[Profiled]) -> Figure:
     by_size = _by_head_size(distances(done))
     if by_size:
         m_h_of = tuple(float(m_h) for m_h in by_size)
-        shown = [
-            Series(
-                "to the next smaller m_h",
-                m_h_of,
-                tuple(mean(row).value for row in by_size.values()),
-                tuple(min(row) for row in by_size.values()),
-                tuple(max(row) for row in by_size.values()),
-            )
-        ]
+        shown = [over_seeds("to the next smaller m_h", m_h_of, [*by_size.values()])]
         before = _by_head_size(distances(done, untrained))
         early = tuple(mean(row).value for row in before.values())
         shown.append(Series("before training", m_h_of, early))
@@ -439,16 +432,7 @@ def _errors_figure(done: Sequence[Profiled], laws: Laws) -> Figure:
         series: list[Series] = []
         for measure in measures:
             values = [[measure.of(one.found) for one in _of_size(done, m)] for m in sizes]
-            series.append(
-                Series(
-                    measure.word,
-                    places,
-                    tuple(mean(row).value for row in values),
-                    tuple(min(row) for row in values),
-                    tuple(max(row) for row in values),
-                    group=measure.name,
-                )
-            )
+            series.append(over_seeds(measure.word, places, values, group=measure.name))
             law = laws[measure]
             if law is not None and law.seen:
                 x = tuple(float(v) for v in np.geomspace(sizes[0], sizes[-1], 40))

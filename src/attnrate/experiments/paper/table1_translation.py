@@ -41,7 +41,7 @@ from attnrate.models.rivals import translator_like
 from attnrate.models.seq2seq import Seq2Seq, Seq2SeqSettings
 from attnrate.targets.alter import MOVED
 from attnrate.training import sentences
-from attnrate.training.epochs import EpochRecipe, EpochSummary, Training
+from attnrate.training.epochs import EpochRecipe, EpochSummary
 from attnrate.training.sentences import Bleu, Sentences, TextScores
 
 MODEL, RIVAL = "Transformer", "GRU"
@@ -162,8 +162,9 @@ class Text(Work):
         asked = self.text
 
         def work(folder: Path) -> TextOutcome:
-            told = asked.packages, asked.vocabulary, asked.longest, asked.tests
-            return train_on(sentences.sentences(*told), asked, self.seed, folder)
+            sizes = asked.vocabulary, asked.longest, asked.tests
+            data = sentences.sentences(asked.packages, *sizes)
+            return train_on(data, asked, self.seed, folder)
 
         return with_epochs_kept(self.key, work)
 
@@ -177,7 +178,7 @@ def train_on(data: Sentences, asked: TextSettings, seed: int, folder: Path) -> T
         kind = Seq2Seq if asked.kind == "attention" else translator_like
         return cast(Translator, initial(lambda: kind(chosen), seed))
 
-    def run(model: Translator, recipe: EpochRecipe, way: str) -> tuple[Training, TextRun]:
+    def run(model: Translator, recipe: EpochRecipe, way: str) -> TextRun:
         done = sentences.trained_on(
             data,
             model,
@@ -187,11 +188,11 @@ def train_on(data: Sentences, asked: TextSettings, seed: int, folder: Path) -> T
             folder / way,
             smoothing=asked.smoothing,
         )
-        found = sentences.scored(cast(Translator, done.model), data, asked.beams)
-        return done, TextRun(**vars(found), seconds=done.seconds, epochs=done.summaries)
+        found = sentences.scored(model, data, asked.beams)
+        return TextRun(**vars(found), seconds=done.seconds, epochs=done.summaries)
 
     model = make(asked.altered)
-    done, found = run(model, asked.recipe.over(asked.epochs, seed), "first")
+    found = run(model, asked.recipe.over(asked.epochs, seed), "first")
     outcome = TextOutcome(
         **vars(found),
         parameters=model.parameter_count(),
@@ -201,11 +202,11 @@ def train_on(data: Sentences, asked: TextSettings, seed: int, folder: Path) -> T
     )
     if not asked.tuned:
         return outcome
-    gentle = asked.recipe.over(asked.tuned, seed, tuning=True)
     continued, untuned, tuned = fine_tuned(
-        done.model,
+        model,
+        asked.recipe.over(asked.tuned, seed, tuning=True),
         make,
-        lambda model, way: run(model, gentle, way)[1],
+        run,
         lambda model: sentences.scored(model, data, asked.beams),
     )
     return replace(outcome, continued=continued, untuned=untuned, tuned=tuned)
