@@ -37,11 +37,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import _report
-from attnrate.fitting.epochs import EpochRecipe, train_epochs
-from attnrate.fitting.feed import Images, Pairs, flipped_and_cropped, normalised
 from attnrate.models.decoding import Specials
 from attnrate.models.seq2seq import Seq2Seq
 from attnrate.models.vit import ViT
+from attnrate.training.epochs import EpochRecipe, train_epochs
+from attnrate.training.feed import Images, Pairs, flipped_and_cropped, normalised
 
 EPOCH = 50_000
 BATCH = 128

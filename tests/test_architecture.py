@@ -13,18 +13,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # The order of docs/architecture.md, with the rooms that are still to come.
 ROOMS = [
     *("errors", "typed", "files", "folders", "statistics", "terminal", "figures"),
-    *(
-        "targets",
-        "models",
-        "theory",
-        "fitting",
-        "spectra",
-        "data",
-        "experiments",
-        "report",
-        "reproduction",
-        "cli",
-    ),
+    *("targets", "models", "data", "theory", "fitting", "training", "spectra"),
+    *("experiments", "report", "reproduction", "cli"),
 ]
 #: A file has one subject; an experiment, told from top to bottom, may be longer
 MOST_LINES, MOST_LINES_OF_AN_EXPERIMENT = 450, 650

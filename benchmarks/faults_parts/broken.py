@@ -190,14 +190,14 @@ def prepare(place: Path, source: Path) -> None:
     """What needs work to be made, made once: a store, a reproduction, trainings."""
     from unittest.mock import patch
 
-    from attnrate.experiments import training
     from attnrate.experiments.record import save_record
     from attnrate.experiments.run import planned
-    from attnrate.experiments.training import train
     from attnrate.fitting.store import Store
     from attnrate.fitting.sweep import _sized
     from attnrate.fitting.trial import run_trial
     from attnrate.folders import write_mark
+    from attnrate.training import train as training
+    from attnrate.training.train import train
 
     with Store(source / "spec.sqlite") as kept:
         for one in _sized(source / "spec.toml", run_trial)[:5]:
@@ -263,14 +263,14 @@ def photographs() -> object:
     """Made-up images instead of CIFAR-10, as long as the context lasts."""
     from unittest.mock import patch
 
-    from attnrate.experiments import real_work
+    from attnrate.training import images as images_room
 
     drawn = np.random.default_rng(0)
     labels = np.arange(256) % 10
     images = drawn.integers(0, 50, (256, 32, 32, 3)) + 20 * labels[:, None, None, None]
     images = images.astype(np.uint8)
-    data = real_work.Photographs(images[:128], labels[:128], images[128:], labels[128:])
-    return patch.object(real_work, "photographs", lambda train, test: data)
+    data = images_room.Photographs(images[:128], labels[:128], images[128:], labels[128:])
+    return patch.object(images_room, "photographs", lambda train, test: data)
 
 
 def run_cases(place: Path, seed: int, first: int, count: int) -> Iterator[Seen]:
@@ -306,8 +306,8 @@ def edges_of_files() -> object:
     from contextlib import ExitStack
     from unittest.mock import patch
 
-    from attnrate.experiments import training
-    from attnrate.fitting import epochs
+    from attnrate.training import epochs
+    from attnrate.training import train as training
 
     real = training._on_images, epochs._epoch
     held = ExitStack()

@@ -125,8 +125,9 @@ def edges() -> Iterator[None]:
     from unittest.mock import patch
 
     from attnrate.data import registry
-    from attnrate.experiments import training
-    from attnrate.fitting import epochs, fit, sweep
+    from attnrate.fitting import fit, sweep
+    from attnrate.training import epochs
+    from attnrate.training import train as training
 
     def stop(*_: object, **__: object) -> NoReturn:
         raise EdgeError("the work would begin here")

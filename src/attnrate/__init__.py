@@ -42,8 +42,8 @@ _HOME = {
     "spectral_target": "targets",
     "swap_ends": "targets",
     "sweep": "fitting.sweep",
-    "train": "experiments.training",
-    "trained": "experiments.training",
+    "train": "training.train",
+    "trained": "training.train",
     "uniform_kernel": "targets",
     "union": "theory.domain",
 }

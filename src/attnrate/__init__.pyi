@@ -4,8 +4,6 @@ from attnrate.errors import AccuracyWarning as AccuracyWarning
 from attnrate.errors import AttnrateError as AttnrateError
 from attnrate.errors import InputError as InputError
 from attnrate.errors import StoreError as StoreError
-from attnrate.experiments.training import train as train
-from attnrate.experiments.training import trained as trained
 from attnrate.fitting.bracket import bracket as bracket
 from attnrate.fitting.fit import fit as fit
 from attnrate.fitting.sweep import sweep as sweep
@@ -38,5 +36,7 @@ from attnrate.theory.domain import union as union
 from attnrate.theory.pod import pod as pod
 from attnrate.theory.recurrent import rnn_complexity as rnn_complexity
 from attnrate.theory.represent import represent as represent
+from attnrate.training.train import train as train
+from attnrate.training.train import trained as trained
 
 __version__: str

@@ -10,7 +10,7 @@ import pytest
 
 from attnrate.data.cifar10 import cifar10
 from attnrate.data.registry import cache_folder
-from attnrate.experiments import load
+from attnrate.experiments.paper import fig3
 from attnrate.experiments.work import run_job
 
 pytestmark = pytest.mark.realdata
@@ -27,12 +27,12 @@ def test_a_quick_model_of_figure_3_learns_from_real_images(tmp_path, monkeypatch
     monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path))
     cache_folder().mkdir()
     (cache_folder() / data.name).symlink_to(data)
-    largest = max(load("fig3").tasks("quick"), key=lambda task: task.label["m_h"])
-    found = run_job(largest.trial.settings)
+    largest = max((one.job for one in fig3.EXPERIMENT.plan("quick")), key=lambda job: job.m_h)
+    found = run_job(largest.settings)
     # of ten classes, by chance nine in ten are wrong
     assert found["test_error"] < 0.8
     assert found["epochs"][-1]["loss"] < found["epochs"][0]["loss"]
-    assert len(found["spectra"]["last"]["groups"][0]) == largest.label["m_h"]
+    assert len(found["spectra"]["last"]["groups"][0]) == largest.m_h
 
 
 def command(folder):

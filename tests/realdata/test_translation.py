@@ -19,7 +19,7 @@ from attnrate.data.translation import (
     translation,
 )
 from attnrate.data.translation_packages import TEST
-from attnrate.experiments.real_translation import sentences
+from attnrate.training.sentences import sentences
 
 pytestmark = pytest.mark.realdata
 COMMAND = "attnrate data translation"

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 
 from attnrate.cli.profiling import _layers
 from attnrate.errors import AttnrateError, InputError
-from attnrate.fitting.kept import holds_model, read_model
 from attnrate.spectra.checkpoint import read_json
 from attnrate.spectra.read import read_arrays
 from attnrate.spectra.weights_only import weight_spectra
+from attnrate.training.kept import holds_model, read_model
 
 
 def test_an_array_larger_than_any_memory_is_refused(tmp_path: Path) -> None:

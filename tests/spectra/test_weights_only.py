@@ -12,11 +12,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from attnrate.errors import AccuracyWarning, InputError
-from attnrate.fitting.checkpoint import snapshot
-from attnrate.fitting.kept import keep_model
 from attnrate.models import Transformer
 from attnrate.models.vit import ViT
 from attnrate.spectra.weights_only import head_spectra, weight_spectra
+from attnrate.training.checkpoint import snapshot
+from attnrate.training.kept import keep_model
 
 
 def dense(query, key, heads):

@@ -1,5 +1,6 @@
 """The command train."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from attnrate.cli.output import JsonOption, app, fail, print_json
 from attnrate.cli.stopping import STOPPED
 
 if TYPE_CHECKING:
-    from attnrate.experiments.training import Trained
+    from attnrate.training.train import Trained
 
 
 @app.command(epilog="Example: attnrate train cifar10 --m-h 16 --out small-heads")
@@ -45,7 +46,7 @@ def train(
 
     After an interruption the same command goes on at the last epoch.
     """
-    from attnrate.experiments.training import train as run
+    from attnrate.training.train import train as run
 
     try:
         done = run(
@@ -70,7 +71,7 @@ def train(
             {
                 "task": done.task,
                 "folder": str(done.folder),
-                "scores": done.scores,
+                "scores": asdict(done.scores),
                 "epochs": len(done.epochs),
                 "seconds": done.seconds,
             }
@@ -80,22 +81,24 @@ def train(
 
 
 def _tell(done: "Trained") -> None:
+    from attnrate.training.train import ImageScores
+
     scores, count = done.scores, len(done.epochs)
-    if done.task == "cifar10":
+    if isinstance(scores, ImageScores):
         typer.echo(
-            f"test accuracy {100 * (1 - scores['test_error']):.1f} % on {scores['tests']:,} images"
+            f"test accuracy {100 * (1 - scores.test_error):.1f} % on {scores.tests:,} images"
         )
     else:
         table = Table()
         for name in ("English", "German of the program", "ours"):
             table.add_column(name, overflow="fold")
-        for row in scores["samples"]:
+        for row in scores.samples:
             table.add_row(*map(Text, row))
         Console().print(table)
-        known = "the documented" if scores["documented"] else "another"
+        known = "the documented" if scores.documented else "another"
         typer.echo(
-            f"BLEU {scores['bleu']:.2f} ± {scores['bleu_half']:.2f} on {scores['tests']:,} "
-            f"sentences of {known} test set; {scores['signature']}"
+            f"BLEU {scores.bleu:.2f} ± {scores.bleu_half:.2f} on {scores.tests:,} "
+            f"sentences of {known} test set; {scores.signature}"
         )
     typer.echo(
         f"{count} epoch{'s' if count > 1 else ''} in {done.seconds / 60:.1f} min, "

@@ -25,7 +25,6 @@ from attnrate.experiments.contract import (
     from_plain,
     outcome_type,
 )
-from attnrate.experiments.epochs_kept import clear_epochs
 from attnrate.experiments.experiment import MADE_BY, MISSING, OldExperiment, Result, Task
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.turns import in_turns, say_plan
@@ -39,6 +38,7 @@ from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
 from attnrate.folders import as_path, look_at, make_folder, read_mark, write_mark
 from attnrate.terminal import say
+from attnrate.training.epochs_kept import clear_epochs
 
 _COMMAND = "reproduce"
 _STORE = "trials.sqlite"

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError
-from attnrate.fitting.feed import PIXEL_DEVIATION, PIXEL_MEAN
 from attnrate.models.vit import ViT
 from attnrate.spectra.checkpoint import read_json
 from attnrate.spectra.load import Loaded
+from attnrate.training.feed import PIXEL_DEVIATION, PIXEL_MEAN
 
 # these stretch their positions to the image; their config has the size that they were trained on
 _ANY_SIZE = ("dinov2", "dinov2_with_registers")

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.fitting.kept import holds_model, read_model
 from attnrate.spectra.batches import longest
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint
+from attnrate.training.kept import holds_model, read_model
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # heads of a task that attention does not pass through; checkpoints often come without them

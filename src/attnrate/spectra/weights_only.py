@@ -21,10 +21,10 @@ import torch
 from jaxtyping import Float
 
 from attnrate.errors import AccuracyWarning, InputError, require_whole
-from attnrate.fitting.checkpoint import facts_of
 from attnrate.spectra.checkpoint import Checkpoint, gguf_file, local_folder, open_checkpoint
 from attnrate.spectra.measures import law_columns, rank_of, stable_rank
 from attnrate.theory.decay import fit_decay
+from attnrate.training.checkpoint import facts_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,6 +12,9 @@ from attnrate.targets.checks import require_vector
 from attnrate.targets.form import Target
 from attnrate.targets.inputs import InputLaw, UniformInputs
 
+#: Table 1: as many tokens come last that were first
+MOVED = 10
+
 
 def permuted(target: Target, p: object) -> "PermutedTarget":
     """Sec. 6.1: H~ with H~_t(x∘p) = H_t(x), where (x∘p)(t) = x(p(t)) and positions start at 0.
@@ -41,7 +44,7 @@ def swap_ends(length: object, k: object = 10) -> list[int]:
     return [*range(length - k, length), *range(k, length - k), *range(k)]
 
 
-def move_to_end(length: object, k: object = 10) -> list[int]:
+def move_to_end(length: object, k: object = MOVED) -> list[int]:
     """Table 1's order: the first k positions come last."""
     length = require_whole("length", length, 1)
     k = require_whole("k", k, 1, length)

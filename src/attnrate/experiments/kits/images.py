@@ -1,0 +1,373 @@
+"""Models of CIFAR-10's images as jobs, which Fig. 2, Fig. 3 and Table 1 share.
+
+Each model is small and sees the images a few times only: its size is what the time for all of them
+allows, and that it is the best one for that time is not claimed. Values have one size (m_v) in
+every model of a preset: m_h bounds the rank of the logits and nothing else.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, cast
+
+import numpy as np
+from jaxtyping import UInt8
+from torch import nn
+
+from attnrate.experiments.contract import Outcome, Preset, Results, Work
+from attnrate.experiments.kits.real import (
+    MUON,
+    Kind,
+    Steps,
+    fine_tuned,
+    steps_of,
+    with_epochs_kept,
+)
+from attnrate.fitting.fit import initial
+from attnrate.fitting.job import Sized
+from attnrate.models.rivals import Scanner, scanner_like
+from attnrate.models.vit import ViT, ViTSettings
+from attnrate.spectra.measures import rank_of
+from attnrate.spectra.profile import profile
+from attnrate.spectra.result import Profile
+from attnrate.targets.alter import MOVED, move_to_end
+from attnrate.training import images
+from attnrate.training.epochs import EpochRecipe, EpochSummary
+from attnrate.training.feed import normalised
+from attnrate.training.images import JUDGED, ImageErrors, Photographs
+
+#: Numbers of every layer and head
+Heads = tuple[tuple[float, ...], ...]
+#: Spectra of every layer and head
+HeadSpectra = tuple[tuple[tuple[float, ...], ...], ...]
+
+_GROUPS = 8  # of test images, whose mean spectra tell how much depends on the images
+_LARGEST = 16  # singular values of which every head's are kept
+_BATCH = 250
+#: Images a second on one core while the other is as busy, and what is to be paid besides training
+_SPEED, _BESIDES = 400.0, 35.0
+_QUICK_SECONDS = 7.0
+#: Singular values below this share of the largest are the rounding of the arithmetic, and would
+#: stretch an axis over empty decades
+ROUNDING = 1e-6
+#: Epochs of the models of the full preset, and of their fine-tuning
+EPOCHS, TUNED = 3, 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSettings:
+    """What a model is like, and what is done with it; 0 for what is not wanted.
+
+    A rival has about as many parameters as the ViT of `model`, in `rival_layers` layers. `altered`:
+    trained on Table 1's order from the beginning. `judged`: training images that the training error
+    is of. `tuned`: epochs of fine-tuning on the altered order, and of more training on the original
+    one. `profiled`: test images that the spectra are of.
+    """
+
+    kind: Kind = "attention"
+    model: ViTSettings
+    recipe: Steps = MUON
+    rival_layers: int = 3
+    altered: bool = False
+    moved: int = MOVED
+    judged: int = JUDGED
+    epochs: int = EPOCHS
+    batch: int = 128
+    tuned: int = 0
+    profiled: int = 0
+
+
+@dataclass(frozen=True)
+class FirstHead:
+    """The spectra of the first head of a layer over images, without the gauge, as in the paper.
+
+    `groups` are mean spectra of disjoint sets of images; `values` are quantiles of each singular
+    value, `variation` is its deviation over its mean; `rank99` has the 5 %, 50 % and 95 % quantiles
+    of the rank that holds 99 % of the energy.
+    """
+
+    groups: tuple[tuple[float, ...], ...]
+    values: tuple[tuple[float, ...], ...]
+    variation: tuple[float, ...]
+    rank99: tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectra:
+    """The spectra of a ViT's logits, by layer and head.
+
+    `all` has quantiles over images of the largest singular values, `mean` the mean spectrum,
+    `gauged` that without what softmax cannot see. Ranks are medians over images of the rank that
+    holds 99 % of the energy. `untrained_last` is the mean spectrum of the last layer's first head.
+    """
+
+    first: FirstHead
+    last: FirstHead
+    all: tuple[HeadSpectra, ...]
+    mean: HeadSpectra
+    gauged: HeadSpectra
+    rank99: Heads
+    rank99_gauged: Heads
+    untrained_rank99: Heads
+    untrained_last: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageRun(ImageErrors):
+    """How good a model is after a training, and how that went."""
+
+    seconds: float
+    epochs: tuple[EpochSummary, ...]
+
+
+@dataclass(frozen=True)
+class Untuned:
+    """How good a model is on the altered order with the weights of the original one."""
+
+    test_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOutcome(ImageRun, Outcome):
+    """What comes of a model: its errors, its spectra, and its errors after fine-tuning."""
+
+    parameters: int
+    images: int
+    tests: int
+    spectra: Spectra | None = None
+    continued: ImageRun | None = None
+    untuned: Untuned | None = None
+    tuned: ImageRun | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image(Work):
+    """Train one model on the first `train` images, judge it on the first `test` tests."""
+
+    work: ClassVar[str] = "fig3.image"
+
+    image: ImageSettings
+    train: int
+    test: int
+
+    @property
+    def m_h(self) -> int:
+        """The head size."""
+        return self.image.model.m_h
+
+    def run(self) -> ImageOutcome:
+        """Train, judge, profile and fine-tune, with epochs kept."""
+
+        def work(folder: Path) -> ImageOutcome:
+            data = images.photographs(self.train, self.test)
+            return train_on(data, self.image, self.seed, folder)
+
+        return with_epochs_kept(self.key, work)
+
+
+def train_on(data: Photographs, asked: ImageSettings, seed: int, folder: Path) -> ImageOutcome:
+    """Train, judge, profile and fine-tune a model, with checkpoints in the folder."""
+    order = tuple(move_to_end(asked.model.tokens, asked.moved))
+
+    def make(altered: bool) -> ViT | Scanner:
+        return _model(asked, replace(asked.model, order=order) if altered else asked.model, seed)
+
+    def run(model: nn.Module, recipe: EpochRecipe, way: str) -> ImageRun:
+        done = images.trained_on(data, model, asked.batch, recipe, folder / way)
+        found = images.judged(model, data, asked.judged)
+        return ImageRun(**vars(found), seconds=done.seconds, epochs=done.summaries)
+
+    model = make(asked.altered)
+    shown = data.test_images[: asked.profiled]
+    before = spectra_of(model, shown) if asked.profiled else None
+    found = run(model, asked.recipe.over(asked.epochs, seed), "first")
+    outcome = ImageOutcome(
+        **vars(found),
+        parameters=model.parameter_count(),
+        images=len(data.train_images),
+        tests=len(data.test_images),
+        spectra=None if before is None else kept_spectra(spectra_of(model, shown), before),
+    )
+    if not asked.tuned:
+        return outcome
+    continued, untuned, tuned = fine_tuned(
+        model,
+        asked.recipe.over(asked.tuned, seed, tuning=True),
+        make,
+        run,
+        lambda model: Untuned(images.error_on_tests(model, data)),
+    )
+    return replace(outcome, continued=continued, untuned=untuned, tuned=tuned)
+
+
+def _model(asked: ImageSettings, sizes: ViTSettings, seed: int) -> ViT | Scanner:
+    def made() -> ViT | Scanner:
+        if asked.kind == "attention":
+            return ViT(sizes)
+        return scanner_like(sizes, asked.kind, asked.rival_layers)
+
+    return cast(ViT | Scanner, initial(made, seed))
+
+
+def spectra_of(model: nn.Module, shown: UInt8[np.ndarray, "batch 32 32 3"]) -> Profile:
+    """The spectra of a model's logits on these images."""
+    batches = [normalised(shown[at : at + _BATCH]) for at in range(0, len(shown), _BATCH)]
+    return profile(model, batches, gauge="none", cut_inputs=0)
+
+
+def kept_spectra(found: Profile, before: Profile) -> Spectra:
+    """What is kept of the spectra of a model, and of those before its training."""
+    last = found.layers[-1].number
+    heads = [[(layer.number, head) for head in range(layer.heads)] for layer in found.layers]
+
+    def means(gauge: str) -> HeadSpectra:
+        return tuple(
+            tuple(tuple(found.sigma(*place, gauge=gauge).mean(0).tolist()) for place in row)
+            for row in heads
+        )
+
+    return Spectra(
+        first=_first_head(found, 0),
+        last=_first_head(found, last),
+        all=tuple(
+            tuple(_quantiles(found.sigma(*place)[:, :_LARGEST], 11) for place in row)
+            for row in heads
+        ),
+        mean=means("none"),
+        gauged=means("softmax"),
+        rank99=_ranks(found),
+        rank99_gauged=_ranks(found, "softmax"),
+        untrained_rank99=_ranks(before),
+        untrained_last=tuple(before.sigma(last, 0).mean(0).tolist()),
+    )
+
+
+def _first_head(found: Profile, layer: int) -> FirstHead:
+    sigma = found.sigma(layer, 0).astype(float)
+    low, median, high = np.quantile(rank_of(sigma, 0.99), (0.05, 0.5, 0.95)).tolist()
+    return FirstHead(
+        tuple(tuple(part.mean(0).tolist()) for part in np.array_split(sigma, _GROUPS) if len(part)),
+        _quantiles(sigma, 21),
+        tuple((sigma.std(0) / np.maximum(sigma.mean(0), 1e-300)).tolist()),
+        (low, median, high),
+    )
+
+
+def _quantiles(sigma: np.ndarray, count: int) -> tuple[tuple[float, ...], ...]:
+    """`count` quantiles of every singular value over images, from the least to the largest."""
+    found = np.quantile(sigma, np.linspace(0.0, 1.0, count), axis=0).T.tolist()
+    return tuple(map(tuple, found))
+
+
+def _ranks(found: Profile, gauge: str = "none") -> Heads:
+    """Of every head the median over images of the rank that holds 99 % of the energy."""
+    return tuple(
+        tuple(
+            float(np.median(rank_of(found.sigma(layer.number, head, gauge=gauge), 0.99)))
+            for head in range(layer.heads)
+        )
+        for layer in found.layers
+    )
+
+
+@dataclass(frozen=True)
+class ImagePreset:
+    """The models of a preset: what they have in common, their head sizes, and their images."""
+
+    settings: ImageSettings
+    sizes: tuple[int, ...]
+    seeds: int
+    train: int
+    test: int
+    profiled: int
+
+
+PRESETS: dict[Preset, ImagePreset] = {
+    "quick": ImagePreset(
+        ImageSettings(
+            model=ViTSettings(width=64, layers=2, m_ff=128, m_v=16),
+            epochs=2,
+            batch=32,
+            rival_layers=2,
+        ),
+        (1, 4, 16),
+        seeds=1,
+        train=1_500,
+        test=1_000,
+        profiled=200,
+    ),
+    "paper": ImagePreset(
+        ImageSettings(model=ViTSettings(width=64, layers=4, m_ff=128, m_v=32), batch=64),
+        (1, 2, 4, 8, 16, 32, 64),
+        seeds=3,
+        train=50_000,
+        test=10_000,
+        profiled=1_000,
+    ),
+}
+
+
+def image_job(
+    preset: Preset,
+    m_h: int,
+    seed: int,
+    *,
+    kind: Kind = "attention",
+    recipe: Steps | None = None,
+    altered: bool = False,
+    epochs: int | None = None,
+    tuned: int = 0,
+    profiled: bool = False,
+) -> Sized[Image]:
+    """A model of the preset with this head size; steps are those of its kind if none are given."""
+    run = PRESETS[preset]
+    asked = replace(
+        run.settings,
+        kind=kind,
+        model=replace(run.settings.model, m_h=m_h),
+        recipe=steps_of(kind) if recipe is None else recipe,
+        altered=altered,
+        epochs=run.settings.epochs if epochs is None else epochs,
+        tuned=tuned,
+        profiled=run.profiled if profiled else 0,
+    )
+    judged = 3 if tuned else 1
+    seconds = _BESIDES * judged + run.train * (asked.epochs + 2 * tuned) / _SPEED
+    job = Image(image=asked, train=run.train, test=run.test, seed=seed)
+    return Sized(job, _QUICK_SECONDS if preset == "quick" else seconds)
+
+
+def largest_jobs(preset: Preset) -> list[Sized[Image]]:
+    """The models with the largest heads, which are fine-tuned on the altered order, too."""
+    run = PRESETS[preset]
+    return [
+        image_job(preset, run.sizes[-1], seed, tuned=TUNED, profiled=True)
+        for seed in range(run.seeds)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Profiled:
+    """A finished model whose spectra were looked at."""
+
+    job: Image
+    found: ImageOutcome
+    spectra: Spectra
+
+    @property
+    def m_h(self) -> int:
+        """The head size."""
+        return self.job.m_h
+
+    @property
+    def seed(self) -> int:
+        """The seed of weights and batches."""
+        return self.job.seed
+
+
+def profiled(results: Results) -> list[Profiled]:
+    """The finished models that have spectra."""
+    return [
+        Profiled(one.job, one.outcome, one.outcome.spectra)
+        for one in results.of(Image, ImageOutcome)
+        if one.outcome.spectra is not None
+    ]

@@ -1,0 +1,275 @@
+"""Fig. 2: the logits' singular values of a ViT over images, head by head.
+
+The paper shows violins for the first head of a ViT-B/16. Here the model is that of Fig. 3 with the
+largest head size, trained four times as long, so that what is looked at has learned (quick: as in
+Fig. 3, the same job). The first layer's first head is drawn as in the paper, the last layer's
+beside it, and all heads are summed up, with and without what softmax cannot see, and beside the
+untrained model. Muon, which trains them, moves weights by as much in every direction, so models
+trained by AdamW are there to compare, with those of Fig. 3. The rules of the verdicts were written
+before any result of the full preset was seen, but for the step of a share of heads, of which there
+were fewer after a change of the model (docs/reproduction.md).
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.kits.images import (
+    EPOCHS,
+    PRESETS,
+    ROUNDING,
+    FirstHead,
+    Heads,
+    Profiled,
+    image_job,
+    largest_jobs,
+    profiled,
+)
+from attnrate.experiments.kits.real import ADAMW, at_least, at_most, decided, unfinished
+from attnrate.figures.figure import Figure, Matrix, Panel, Table, Violins, violin_values
+from attnrate.statistics import Interval, mean
+
+_EPOCHS = 4 * EPOCHS
+#: "Concentrated": the deviation over images is at most so large a share of the mean
+_SPREAD = 0.5
+#: "Low rank": 99 % of the energy within so large a share of the head size
+_SHARE = 0.25
+#: Of all heads, this share must be of low rank
+_MOST_HEADS = 0.9
+#: A model with a larger test error has hardly learned anything that its spectra could tell of
+_LEARNED = 0.6
+_OPTIMIZERS = {"muon": "Muon", "adamw": "AdamW"}
+_UNTRAINED = "The models have learned too little for a verdict."
+_TOO_FEW = "One seed has no interval over seeds."
+
+
+def plan(preset: Preset) -> Plan:
+    """Models that are trained for longer, and some to compare; quick has those of Fig. 3."""
+    if preset == "quick":
+        return largest_jobs(preset)
+    seeds, m_h = range(PRESETS[preset].seeds), PRESETS[preset].sizes[-1]
+
+    longer = [image_job(preset, m_h, seed, epochs=_EPOCHS, profiled=True) for seed in seeds]
+    adamw = [image_job(preset, m_h, seed, recipe=ADAMW, profiled=True) for seed in seeds]
+    return [*longer, *largest_jobs(preset), *adamw]
+
+
+def conclude(results: Results) -> Conclusion:
+    """Violins of two heads, a map of all, and the claims."""
+    found = profiled(results)
+    done = [one for one in found if not beside(one)]
+    claims = _claims(done)
+    if not done:
+        return unfinished(results, claims, "images")
+    return Conclusion(_paragraphs(found, done, claims), _figures(done[0]), (_table(found),), claims)
+
+
+def beside(one: Profiled) -> bool:
+    """Whether a model is there to compare optimisers, trained as long as those of Fig. 3 are."""
+    return one.job.image.epochs == EPOCHS
+
+
+def variation(head: FirstHead) -> float:
+    """Deviation over mean of σ_k over images, averaged with the energies of the mean spectrum."""
+    energy = np.square(np.mean(head.groups, 0))
+    return float(np.average(head.variation, weights=energy))
+
+
+def _low_rank_heads(done: Sequence[Profiled], ranks: Sequence[Heads]) -> Interval:
+    """The share of heads whose median rank is at most a quarter of m_h, over seeds.
+
+    One head of one seed more or less makes a step.
+    """
+    heads = sum(np.array(each).size for each in ranks)
+    shares = [
+        float((np.array(each) <= _SHARE * one.m_h).mean())
+        for one, each in zip(done, ranks, strict=True)
+    ]
+    return mean(shares).no_finer_than(1 / max(heads, 1)).within(0.0, 1.0)
+
+
+def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
+    learned = bool(done) and max(one.found.test_error for one in done) <= _LEARNED
+    spread = mean([variation(one.spectra.first) for one in done])
+    step = 1 / done[0].m_h if done else 0.0  # what one dimension more or less makes
+    ranks = [one.spectra.first.rank99[2] / one.m_h for one in done]
+    rank = mean(ranks).no_finer_than(step).within(0.0, 1.0)
+    heads = _low_rank_heads(done, [one.spectra.rank99 for one in done])
+    gauged = _low_rank_heads(done, [one.spectra.rank99_gauged for one in done])
+    before = _low_rank_heads(done, [one.spectra.untrained_rank99 for one in done])
+    epochs = min((len(one.found.epochs) for one in done), default=0)
+    after = f"After {epochs} epochs, with a test error of {_test_error(done)}."
+    doubt = _UNTRAINED if not learned else _TOO_FEW if math.isnan(spread.low) else ""
+
+    def claim(name: str, statement: str, found: Interval, verdict: Verdict, evidence: str) -> Claim:
+        return Claim(
+            name,
+            "Sec. 5.2, Fig. 2",
+            statement,
+            "fig2",
+            verdict if learned else "open",
+            " ".join(filter(None, (evidence, after, doubt))) if done else "no model is finished.",
+            *found.limits,
+        )
+
+    return (
+        claim(
+            "fig2-concentrated",
+            "The singular values of the attention matrix are concentrated over inputs.",
+            spread,
+            at_most(spread, _SPREAD),
+            "deviation over mean of σ_k over images, averaged by energy, first head: "
+            f"{spread} (asked: at most {_SPREAD}).",
+        ),
+        claim(
+            "fig2-first-head-low-rank",
+            "The first head's logits have low rank: their singular values decay fast.",
+            rank,
+            at_most(rank, _SHARE),
+            "the rank that holds 99 % of the energy on 95 % of the images, as a share of m_h: "
+            f"{rank} (asked: at most {_SHARE}).",
+        ),
+        claim(
+            "fig2-all-heads-low-rank",
+            "Low rank is there in practice: in all heads, not in one.",
+            heads,
+            at_least(heads, _MOST_HEADS),
+            f"share of heads whose rank at 99 % of the energy is at most m_h / 4: {heads} (asked: "
+            f"{_MOST_HEADS}); without what softmax cannot see: {gauged}; before any training: "
+            f"{before}.",
+        ),
+    )
+
+
+def _paragraphs(
+    found: Sequence[Profiled], done: Sequence[Profiled], claims: Sequence[Claim]
+) -> tuple[str, ...]:
+    told = []
+    for optimizer in _OPTIMIZERS.values():
+        ours = [one for one in found if beside(one) and _trained_by(one) == optimizer]
+        if ours:
+            gauged = _mean_rank([one.spectra.rank99_gauged for one in ours])
+            told.append(
+                f"{_mean_rank([one.spectra.rank99 for one in ours])} after "
+                f"{len(ours[0].found.epochs)} epochs of {optimizer}, {gauged} with row means out, "
+                f"at a test error of {_test_error(ours)}"
+            )
+    untrained = _mean_rank([one.spectra.untrained_rank99 for one in done])
+    trained = _mean_rank([one.spectra.rank99 for one in done])
+    ranks = (
+        f" The mean rank at 99 % of all heads is {untrained} before training and {trained} after "
+        f"{len(done[0].found.epochs)} epochs of {_trained_by(done[0])}"
+        + "".join(f"; {part}" for part in told)
+        + "."
+    )
+    return (
+        f"Logits of trained ViTs ({len(done)} of them) with m_h = {done[0].m_h} on test "
+        f"images of CIFAR-10, test error {_test_error(done)}; the paper has a ViT-B/16, ours is "
+        "smaller. Singular values are those of the matrix that goes into softmax, over their "
+        "length. Here rank is that of the median image." + ranks,
+        decided(claims),
+    )
+
+
+def _trained_by(one: Profiled) -> str:
+    return _OPTIMIZERS[one.job.image.recipe.optimizer]
+
+
+def _test_error(ours: Sequence[Profiled]) -> Interval:
+    return mean([one.found.test_error for one in ours])
+
+
+def _mean_rank(ranks: Sequence[Heads]) -> Interval:
+    return mean([float(np.mean(each)) for each in ranks])
+
+
+def _figures(one: Profiled) -> tuple[Figure, ...]:
+    spectra = one.spectra
+    violins = (
+        _violins("first head of the first layer", spectra.first.values),
+        _violins("first head of the last layer", spectra.last.values),
+    )
+    every = [
+        _violins(f"layer {layer + 1}, head {head + 1}", values)
+        for layer, row in enumerate(spectra.all)
+        for head, values in enumerate(row)
+    ]
+    maps: list[Panel] = [
+        Matrix(title, "head", "layer", ranks, 0, one.m_h, "rank at 99 %")
+        for title, ranks in (
+            ("before training", spectra.untrained_rank99),
+            ("trained", spectra.rank99),
+            ("trained, row means out", spectra.rank99_gauged),
+        )
+    ]
+    return (
+        Figure(
+            "fig2-violins",
+            "Singular values of the logits over images (Fig. 2)",
+            f"Seed {one.seed}, m_h = {one.m_h}. A violin a singular value; "
+            "values at the rounding of the arithmetic are left out.",
+            violins,
+        ),
+        Figure(
+            "fig2-every-head",
+            "The largest singular values of every head over images",
+            f"Seed {one.seed}, as above for all heads.",
+            tuple(every),
+        ),
+        Figure(
+            "fig2-heads",
+            "All heads: the rank that holds 99 % of the energy",
+            "The median over images; shades reach up to m_h.",
+            tuple(maps),
+        ),
+    )
+
+
+def _violins(title: str, rows: Sequence[Sequence[float]]) -> Panel:
+    """One violin a singular value."""
+    values = tuple(violin_values(row) for row in rows)
+    floor = ROUNDING * max(max(row) for row in values)
+    count = sum(row[len(row) // 2] > floor for row in values)
+    places = tuple(float(place) for place in range(1, count + 1))
+    return Violins(title, "k", "σ_k / T", "over images", places, values[:count], y_scale="log")
+
+
+def _table(found: Sequence[Profiled]) -> Table:
+    rows = tuple(
+        (
+            _trained_by(one),
+            len(one.found.epochs),
+            one.seed,
+            one.found.test_error,
+            float(np.mean(one.spectra.rank99)),
+            float(np.mean(one.spectra.rank99_gauged)),
+            float(np.mean(one.spectra.untrained_rank99)),
+            variation(one.spectra.first),
+            variation(one.spectra.last),
+        )
+        for one in found
+    )
+    return Table(
+        f"Heads of the models with m_h = {found[0].m_h}",
+        (
+            "trained by",
+            "epochs",
+            "seed",
+            "test error",
+            "mean rank at 99 %",
+            "the same, row means out",
+            "before training",
+            "deviation / mean, first layer",
+            "deviation / mean, last layer",
+        ),
+        rows,
+        "Ranks are medians over images, averaged over all heads.",
+    )
+
+
+EXPERIMENT = Experiment(
+    "fig2", "Singular values of a ViT's attention", "Sec. 5.2, Fig. 2", 20, plan, conclude
+)

@@ -1,0 +1,206 @@
+"""Checkpoints of a training run: safetensors, whole or not at all, the last two kept."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnrate.errors import InputError, StoreError
+from attnrate.files import replaced
+
+Tensor = torch.Tensor
+_KEPT = 2
+# what reading a file and the JSON in it can raise
+_UNREADABLE = (OSError, ValueError, RecursionError)
+_DELETE = "Delete it; an older one in the same folder is taken then."
+_NAME = re.compile(r"epoch-(\d{5,})\.safetensors")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state after `epochs` epochs: tensors by name, and what is known besides, as JSON."""
+
+    epochs: int
+    tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Any]
+
+
+def snapshot(
+    epochs: int,
+    model: nn.Module,
+    optimizers: list[torch.optim.Optimizer],
+    facts: Mapping[str, Any],
+) -> Checkpoint:
+    """Weights, the optimisers' memory and the state of torch's generators."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for number, optimizer in enumerate(optimizers):
+        for index, state in optimizer.state_dict()["state"].items():
+            for name, value in state.items():
+                tensors[f"optimizer.{number}.{index}.{name}"] = torch.as_tensor(value)
+    tensors["random.cpu"] = torch.get_rng_state()
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        tensors["random.cuda"] = torch.cuda.get_rng_state(device)
+    return Checkpoint(epochs, tensors, dict(facts))
+
+
+def restore(
+    checkpoint: Checkpoint, model: nn.Module, optimizers: list[torch.optim.Optimizer]
+) -> None:
+    """Put model, optimisers and generators into the state of a checkpoint.
+
+    A ValueError, KeyError, RuntimeError or TypeError is a checkpoint that does not fit them.
+    """
+    model.load_state_dict(_part(checkpoint, "model."))
+    for number, optimizer in enumerate(optimizers):
+        state: dict[int, dict[str, Tensor]] = {}
+        for path, value in _part(checkpoint, f"optimizer.{number}.").items():
+            index, name = path.split(".", 1)
+            state.setdefault(int(index), {})[name] = value
+        if len({frozenset(entries) for entries in state.values()}) > 1:
+            raise ValueError("some of the optimiser's memory is missing")
+        optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    torch.set_rng_state(checkpoint.tensors["random.cpu"])
+    device = next(model.parameters()).device
+    if device.type == "cuda" and "random.cuda" in checkpoint.tensors:
+        torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"], device)
+
+
+def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
+    """A checkpoint without what only training needs: the optimisers' memory and generators."""
+    kept = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
+    return Checkpoint(checkpoint.epochs, kept, checkpoint.facts)
+
+
+def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in checkpoint.tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write the checkpoint of an epoch; all but the last two are deleted after that."""
+    path = folder / f"epoch-{checkpoint.epochs:05d}.safetensors"
+    write_file(path, checkpoint)
+    for old in saved(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def write_file(path: Path, checkpoint: Checkpoint) -> None:
+    """Write the file, whole or not at all."""
+    from safetensors.torch import save
+
+    tensors = {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in checkpoint.tensors.items()
+    }
+    facts = json.dumps({"epochs": checkpoint.epochs, **checkpoint.facts})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(path) as beside:
+            beside.write_bytes(save(tensors, {"attnrate": facts}))
+    except OSError as problem:
+        before = saved(path.parent)
+        raise StoreError(
+            f"a checkpoint could not be written ({problem.strerror})",
+            path,
+            (f"{before[-1].name} is kept. " if before else "")
+            + "Make room and run the same again: it goes on from there.",
+        ) from problem
+
+
+def saved(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, the oldest first."""
+    if not folder.is_dir():
+        return []
+    found = {
+        int(match[1]): path for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))
+    }
+    return [found[epochs] for epochs in sorted(found)]
+
+
+def read(path: Path, remedy: str = _DELETE) -> Checkpoint:
+    """A checkpoint from its file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["attnrate"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return Checkpoint(int(facts.pop("epochs")), tensors, facts)
+    except (*_UNREADABLE, AttributeError, KeyError, TypeError, SafetensorError) as problem:
+        raise StoreError(
+            f"this is no whole checkpoint of attnrate ({problem})",
+            path,
+            remedy,
+        ) from problem
+
+
+def facts_of(path: Path) -> dict[str, Any] | None:
+    """What a file of ours says beside its tensors, which are not read; None for any other file."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = (file.metadata() or {}).get("attnrate")
+    except (SafetensorError, OSError):
+        return None
+    try:
+        return None if told is None else dict(json.loads(told))
+    except (ValueError, TypeError, RecursionError):
+        return {}  # it is ours, and `read` says what is wrong with it
+
+
+def load_weights(model: nn.Module, source: Checkpoint) -> None:
+    """The weights of a checkpoint alone, as a start for another run such as fine-tuning."""
+    require_fitting(model, source)
+    model.load_state_dict(_part(source, "model."))
+
+
+def require_fitting(model: nn.Module, source: Checkpoint) -> None:
+    """An InputError that names the first tensor by which model and checkpoint differ."""
+    weights = _part(source, "model.")
+    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    found = {name: tuple(value.shape) for name, value in weights.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise InputError(
+                f"the checkpoint is of another model: {name} has the shape {wanted.get(name)} in "
+                "the model and in the checkpoint",
+                found.get(name),
+                "Make the model with the checkpoint's settings.",
+            )
+
+
+class ConfigurationError(InputError):
+    """A checkpoint that was written with other settings."""
+
+
+def require_same(
+    checkpoint: Checkpoint, settings: Mapping[str, Mapping[str, object]], path: Path
+) -> None:
+    """An InputError that names the first setting in which the run and the checkpoint differ."""
+    # through JSON, so that a tuple and the list that it is stored as are the same
+    now = json.loads(json.dumps(settings))
+    before = checkpoint.facts.get("settings", {})
+    if not isinstance(before, dict) or not all(isinstance(part, dict) for part in before.values()):
+        raise StoreError("this checkpoint does not say which settings it is of", path, _DELETE)
+    for part in sorted({*now, *before}):
+        one, other = now.get(part, {}), before.get(part, {})
+        for name in sorted({*one, *other}):
+            if name not in one or name not in other or one[name] != other[name]:
+                was = repr(other[name]) if name in other else "absent"
+                raise ConfigurationError(
+                    f"the checkpoint {path} is of another configuration: {part}.{name} is "
+                    f"{was} there and here",
+                    one.get(name),
+                    "Train with the same settings, or in another folder.",
+                )

@@ -1,0 +1,40 @@
+"""Scores of translators: the loss of every sentence by itself, and BLEU."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnrate.models.seq2seq import Seq2Seq
+from attnrate.training.sentences import Sentences, bleu, scored
+
+
+class Words:
+    size = 12
+
+    def decode(self, ids):
+        return " ".join("abcdefghijkl"[i] for i in ids)
+
+
+def test_the_loss_of_a_translator_is_that_of_one_sentence_at_a_time():
+    random = np.random.default_rng(0)
+    rows = [random.integers(3, 12, n).tolist() for n in random.integers(4, 16, 12)]
+    texts = tuple((Words().decode(row), Words().decode(row)) for row in rows)
+    pairs = tuple((row, row) for row in rows)
+    model = Seq2Seq(width=16, layers=1, heads=2, m_h=8, m_ff=16, vocabulary=12).eval()
+    special, total, count = model.specials, 0.0, 0
+    for english, german in pairs:
+        source = torch.tensor([[*english, special.end]])
+        target = torch.tensor([[special.begin, *german, special.end]])
+        with torch.no_grad():
+            logits = model.read_out(model.states(source, target[:, :-1]))[0].double()
+        total -= logits.log_softmax(-1).gather(1, target[0, 1:, None]).sum().item()
+        count += len(german) + 1
+    found = scored(model, Sentences(pairs, pairs, texts, Words(), False), beams=1)
+    assert found.test_loss == pytest.approx(total / count, rel=1e-5)
+    assert model.training is False
+
+
+def test_bleu_is_that_of_sacrebleu():
+    text = ["the quick brown fox jumps over the dog", "a second sentence of some words here"]
+    assert bleu(text, text).bleu == pytest.approx(100.0)
+    assert bleu(["x y z u v"] * 2, text).bleu == pytest.approx(0.0, abs=1e-6)
