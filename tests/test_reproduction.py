@@ -9,7 +9,7 @@ import typer
 from warm_commands import attnrate
 
 from attnrate.experiments.claims import Claim
-from attnrate.experiments.experiment import Conclusion
+from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.experiments.run import records_in
 from attnrate.reproduction import Reproduction, agreement

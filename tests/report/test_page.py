@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from attnrate.errors import InputError
-from attnrate.experiments.experiment import Conclusion
+from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.figures.figure import Curves, Figure
 from attnrate.report.page import render_page

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.experiment import Conclusion
+from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.figures.figure import Curves, Figure, Graph, Line, Matrix, Series, Table, Violins
 from attnrate.spectra.cut import Loss

@@ -1,54 +1,44 @@
-"""One file a figure, table or question of the paper: settings, tasks, conclusion, claims."""
+"""The paper's figures, tables and questions as experiments, and the running of them.
 
+`contract.py` says what an experiment is; `paper/` has them, one file each, found by being there;
+`kits/` has what several share. `claims.py` has claims and the rules of verdicts. `run.py` runs all
+jobs as one sweep (`turns.py` orders them, `work.py` runs one in a worker) and concludes;
+`record.py` keeps conclusions.
+"""
+
+from functools import cache
 from importlib import import_module
-from typing import Any
+from pkgutil import iter_modules
 
 from attnrate.errors import InputError, hint
+from attnrate.experiments import paper
 from attnrate.experiments.contract import Experiment
-from attnrate.experiments.experiment import OldExperiment
-
-#: The experiments in the order of the page; the module of mixing-rank is mixing_rank.
-NAMES = (
-    "fig1",
-    "fig2",
-    "fig3",
-    "table1-cifar",
-    "table1-translation",
-    "table2",
-    "table3",
-    "fig4",
-    "fig5",
-    "fig6",
-    "mixing-rank",
-    "gravity",
-    "ordering",
-    "mff",
-    "open-questions",
-    "propositions",
-)
-#: Names of parts, which come with the whole
-PARTS = {"fig3a": "fig3", "fig3b": "fig3"}
 
 
-def load(name: object) -> Experiment | OldExperiment:
-    """The experiment of that name; InputError with the nearest names for another."""
-    name = PARTS.get(name, name) if isinstance(name, str) else name
-    if not isinstance(name, str) or name not in NAMES:
-        raise InputError("there is no such experiment", name, hint(str(name), NAMES))
-    found: Experiment | OldExperiment = load_module(module_of(name)).EXPERIMENT
+@cache
+def modules() -> tuple[str, ...]:
+    """The files of `paper/`; that of mixing-rank is mixing_rank."""
+    return tuple(sorted(found.name for found in iter_modules(paper.__path__)))
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The names of all experiments, in the order of the page."""
+    every = [_experiment(module) for module in modules()]
+    return tuple(one.name for one in sorted(every, key=lambda one: one.order))
+
+
+def load(name: object) -> Experiment:
+    """The experiment of that name, or that has a part of that name; InputError for another."""
+    if isinstance(name, str):
+        if name.replace("-", "_") in modules():
+            return _experiment(name.replace("-", "_"))
+        for module in modules():
+            if name in _experiment(module).parts:
+                return _experiment(module)
+    raise InputError("there is no such experiment", name, hint(str(name), names()))
+
+
+def _experiment(module: str) -> Experiment:
+    found: Experiment = import_module(f"{paper.__name__}.{module}").EXPERIMENT
     return found
-
-
-def load_module(module: str) -> Any:
-    """The module of an experiment."""
-    try:
-        return import_module(f"attnrate.experiments.paper.{module}")
-    except ModuleNotFoundError as problem:
-        if problem.name != f"attnrate.experiments.paper.{module}":
-            raise
-        return import_module(f"attnrate.experiments.{module}")
-
-
-def module_of(name: str) -> str:
-    """The module in which an experiment lives."""
-    return name.replace("-", "_")

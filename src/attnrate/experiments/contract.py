@@ -41,6 +41,10 @@ from attnrate.fitting.job import Job as AnyJob
 from attnrate.fitting.job import Plain, Sized, key_of, plain
 from attnrate.fitting.trial import Trial
 
+#: In the stored values of a job whose data could not be had: why. The next run tries it again.
+MISSING = "missing"
+#: In the stored values of a job: the versions and the commit that computed them
+MADE_BY = "made_by"
 #: quick: minutes on two cores, every experiment represented; paper: the full grids, 5 seeds
 Preset = Literal["quick", "paper"]
 
@@ -186,7 +190,8 @@ Plan = Sequence[Sized[AnyJob]]
 class Experiment:
     """One figure, table or question: its name on the command line, its jobs, its conclusion.
 
-    `place` is where the paper has it, `order` where it stands on the page.
+    `place` is where the paper has it, `order` where it stands on the page; `parts` are names of
+    parts of it, which come with the whole.
     """
 
     name: str
@@ -195,6 +200,7 @@ class Experiment:
     order: int
     plan: Callable[[Preset], Plan]
     conclude: Callable[[Results], Conclusion]
+    parts: tuple[str, ...] = ()
 
 
 def select(found: Sequence[Done[J, O]], **wanted: object) -> list[Done[J, O]]:

@@ -1,4 +1,4 @@
-"""Running experiments: all of their tasks as one sweep, then what each of them concludes.
+"""Running experiments: all of their jobs as one sweep, then what each of them concludes.
 
 A folder belongs to one preset. It holds `trials.sqlite` (the store of the sweep), a record for
 every experiment under `records/`, and whatever the report makes of them. An experiment that fails
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from attnrate.errors import InputError, require_choice
-from attnrate.experiments import NAMES, load
+from attnrate.experiments import load
+from attnrate.experiments import names as all_names
 from attnrate.experiments.contract import (
-    Conclusion,
+    MADE_BY,
+    MISSING,
     Done,
     Experiment,
     Fit,
@@ -25,7 +27,6 @@ from attnrate.experiments.contract import (
     from_plain,
     outcome_type,
 )
-from attnrate.experiments.experiment import MADE_BY, MISSING, OldExperiment, Result, Task
 from attnrate.experiments.record import Record, load_record, save_record
 from attnrate.experiments.turns import in_turns, say_plan
 from attnrate.experiments.work import run_job
@@ -48,9 +49,8 @@ _STORE = "trials.sqlite"
 class Planned:
     """An experiment with its jobs, or with the reason why it has none."""
 
-    experiment: Experiment | OldExperiment
+    experiment: Experiment
     jobs: tuple[Sized[Job], ...] = ()
-    tasks: tuple[Task, ...] = ()
     failed: str | None = None
 
 
@@ -112,7 +112,7 @@ def conclude_folder(folder: object) -> Path:
     A record of work that is not in the folder's store, as in docs/reproduction, stays as it is.
     """
     place, preset = open_folder(folder)
-    plans = [planned(name, preset) for name in NAMES]
+    plans = [planned(name, preset) for name in all_names()]
     done = _finished_keys(place / _STORE)
     before = {record.name: record for record in records_in(place)}
     ours = {plan.experiment.name for plan in plans if any(one.job.key in done for one in plan.jobs)}
@@ -138,7 +138,7 @@ def conclude_experiments(plans: Sequence[Planned], preset: Preset, place: Path) 
 
 def records_in(place: Path) -> list[Record]:
     """The records of a folder, in the order of the page."""
-    paths = [_record_path(place, name) for name in NAMES]
+    paths = [_record_path(place, name) for name in all_names()]
     return [load_record(path) for path in paths if path.exists()]
 
 
@@ -146,9 +146,11 @@ def as_names(names: object) -> tuple[str, ...]:
     """The names of experiments, each known and in the order of the page; all for none."""
     words = (names,) if isinstance(names, str) else names
     if not isinstance(words, Iterable):
-        raise InputError("names must be names of experiments", names, f"Known: {', '.join(NAMES)}.")
+        raise InputError(
+            "names must be names of experiments", names, f"Known: {', '.join(all_names())}."
+        )
     asked = [load(name).name for name in words]
-    return tuple(name for name in NAMES if name in asked or not asked)
+    return tuple(name for name in all_names() if name in asked or not asked)
 
 
 def as_preset(preset: object) -> Preset:
@@ -187,9 +189,6 @@ def planned(name: str, preset: Preset) -> Planned:
     """The jobs of the experiment of that name, with all settings of fits spelled out."""
     experiment = load(name)
     try:
-        if isinstance(experiment, OldExperiment):
-            tasks = _completed(experiment.tasks(preset))
-            return Planned(experiment, tuple(Sized(t.trial, t.cost) for t in tasks), tasks)
         return Planned(experiment, _spelled_out(experiment.plan(preset)))
     except Exception:  # one experiment that cannot be set up must not stop the others
         return Planned(experiment, failed=traceback.format_exc(limit=-4))
@@ -205,15 +204,6 @@ def _spelled_out(jobs: Sequence[Sized[Job]]) -> tuple[Sized[Job], ...]:
     )
 
 
-def _completed(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """All fits at once: targets and models that they share are then built once."""
-    whole = iter(complete(task.trial for task in tasks if "work" not in task.trial.target))
-    return tuple(
-        task if "work" in task.trial.target else replace(task, trial=next(whole).job)
-        for task in tasks
-    )
-
-
 def _made_by(rows: Sequence[Finished]) -> dict[str, object]:
     """Of the tasks, not of who concludes from them: each version and commit that there is."""
     found: dict[str, dict[object, None]] = {name: {} for name in provenance()}
@@ -224,10 +214,6 @@ def _made_by(rows: Sequence[Finished]) -> dict[str, object]:
                 values[made[name]] = None
     last = max((row.finished for row in rows), default="")
     return {name: list(values) for name, values in found.items()} | {"finished": last}
-
-
-def _values(row: Finished) -> dict[str, Any]:
-    return {name: value for name, value in row.result.items() if name != MADE_BY}
 
 
 def _record(
@@ -252,16 +238,10 @@ def _record(
         problem = f"{len(failures)} of {len(plan.jobs)} tasks failed; the first:\n"
         problem += failures[0].error
     try:
-        return replace(record, conclusion=_concluded(plan, finished), failed=problem)
+        results = results_of([one.job for one in plan.jobs], finished)
+        return replace(record, conclusion=experiment.conclude(results), failed=problem)
     except Exception:  # what it cannot conclude is said on the page, beside what the others can
         return replace(record, failed=(problem or "") + traceback.format_exc(limit=-4))
-
-
-def _concluded(plan: Planned, finished: dict[str, Finished]) -> Conclusion:
-    if isinstance(plan.experiment, OldExperiment):
-        there = [(t, finished[t.trial.key]) for t in plan.tasks if t.trial.key in finished]
-        return plan.experiment.conclude([Result(task.label, _values(row)) for task, row in there])
-    return plan.experiment.conclude(results_of([one.job for one in plan.jobs], finished))
 
 
 def results_of(jobs: Iterable[Job], finished: Mapping[str, Finished]) -> Results:

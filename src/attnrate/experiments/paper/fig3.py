@@ -518,4 +518,5 @@ EXPERIMENT = Experiment(
     30,
     plan,
     conclude,
+    parts=("fig3a", "fig3b"),
 )

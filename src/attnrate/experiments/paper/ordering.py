@@ -30,13 +30,12 @@ from attnrate.experiments.contract import (
 from attnrate.experiments.kits.blend import LENGTH, VARIANTS, blend, causal_floor, variance
 from attnrate.experiments.kits.cells import as_good, worse
 from attnrate.experiments.kits.fits import curve, errors, errors_by_seed, paired
-from attnrate.experiments.kits.sizes import nearest_size
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.fitting.build import build_model
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
 from attnrate.fitting.recipe import as_recipe
-from attnrate.models.base import SequenceModel
+from attnrate.models.base import SequenceModel, nearest_size
 from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.targets import linear_target
 
@@ -59,7 +58,6 @@ OTHERS: Mapping[str, tuple[Mapping[str, object], str]] = {
     "state space": ({"kind": "state_space", "state": 16}, "channels"),
 }
 NAMES = (PIVOT, *OTHERS)
-_SIZES = range(1, 129)
 _PLAIN, _PERMUTED, _CAUSAL = VARIANTS
 _GRAPH, _TEMPORAL = 0.0, 1.0
 #: One seed decides which of two models is ahead only by such a factor
@@ -189,7 +187,7 @@ def model_settings(name: str) -> Mapping[str, object]:
     if name == PIVOT:
         return TRANSFORMER
     given, free = OTHERS[name]
-    size = nearest_size(parameters(PIVOT), _SIZES, lambda size: _count({**given, free: size}))
+    size = nearest_size(lambda size: _count({**given, free: size}), parameters(PIVOT))
     return {**given, free: size}
 
 
