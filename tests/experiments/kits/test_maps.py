@@ -6,12 +6,13 @@ what is not finished or diverged decides nothing.
 
 import json
 import math
+from importlib import import_module
 
 import pytest
 import torch
 from map_experiments import changed, concluded, of_seed, verdicts, words_of, worked
 
-from attnrate.experiments import load, load_module
+from attnrate.experiments import load
 from attnrate.experiments.contract import Done, from_plain, to_plain
 from attnrate.experiments.kits import maps
 from attnrate.experiments.paper.fig4 import Links
@@ -138,7 +139,7 @@ def test_the_fits_are_buildable_and_different(name, preset):
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_the_settings_of_a_fit_tell_its_case(name, preset):
     plan = load(name).plan(preset)
-    cost = load_module(name).SIZES[preset].cost
+    cost = import_module(f"attnrate.experiments.paper.{name}").SIZES[preset].cost
     assert [(one.job.case, one.size) for one in plan] == [*cost.items()] * (len(plan) // len(cost))
 
 
