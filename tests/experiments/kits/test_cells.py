@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from concluded import cell_fit
+from conclusions import cell_fit
 
 from attnrate.experiments import load
 from attnrate.experiments.contract import Done, Experiment, Fit, FitOutcome

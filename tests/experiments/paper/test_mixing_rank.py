@@ -3,11 +3,11 @@
 import json
 from dataclasses import replace
 
-import concluded
+import conclusions
 import numpy as np
 import pytest
 import torch
-from concluded import survives_json
+from conclusions import survives_json
 
 from attnrate.experiments import load
 from attnrate.experiments.contract import Done, Results
@@ -48,7 +48,7 @@ def results() -> Results:
 
 
 def verdicts(*done: Done) -> dict[str, str]:
-    return concluded.verdicts(EXPERIMENT, Results(done))
+    return conclusions.verdicts(EXPERIMENT, Results(done))
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 5), ("paper", 180)])

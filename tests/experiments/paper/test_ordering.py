@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-import concluded
+import conclusions
 import pytest
-from concluded import survives_json
+from conclusions import survives_json
 
 from attnrate.experiments import load
 from attnrate.experiments.contract import Done, Results
@@ -71,7 +71,7 @@ def query_by_value(variant: str, share: float, name: str) -> float:
 
 
 def verdicts(found: Results) -> dict[str, str]:
-    return concluded.verdicts(EXPERIMENT, found)
+    return conclusions.verdicts(EXPERIMENT, found)
 
 
 @pytest.mark.parametrize(("preset", "seconds"), [("quick", 100), ("paper", 1.2 * 3600)])

@@ -1,8 +1,8 @@
 """The experiment table2: each contrast can be confirmed and refuted, and floors decide first."""
 
-import concluded
+import conclusions
 import pytest
-from concluded import cell_fit, cell_fits, survives_json
+from conclusions import cell_fit, cell_fits, survives_json
 
 from attnrate.experiments.contract import Results
 from attnrate.experiments.paper.table2 import EXPERIMENT, plan, random_filter, targets
@@ -34,7 +34,7 @@ def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> Results:
 
 
 def verdicts(found: Results) -> dict[str, str]:
-    return concluded.verdicts(EXPERIMENT, found)
+    return conclusions.verdicts(EXPERIMENT, found)
 
 
 def test_the_filter_has_norm_one_and_is_the_same_for_both_readings():

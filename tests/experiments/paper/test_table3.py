@@ -1,9 +1,9 @@
 """The experiment table3: strong fits refute the paper's reading, its own numbers confirm it."""
 
-import concluded
+import conclusions
 import numpy as np
 import pytest
-from concluded import cell_fits, survives_json
+from conclusions import cell_fits, survives_json
 
 from attnrate.experiments.contract import Results
 from attnrate.experiments.paper.table3 import CELLS, EXPERIMENT, simple_costs, targets
@@ -23,7 +23,7 @@ def results(errors: dict[tuple[str, str], float], seeds: int = 3) -> Results:
 
 
 def verdicts(found: Results) -> dict[str, str]:
-    return concluded.verdicts(EXPERIMENT, found)
+    return conclusions.verdicts(EXPERIMENT, found)
 
 
 def test_the_costs_of_constants_are_those_of_a_large_sample():
