@@ -1,6 +1,6 @@
 """Profiling beside forming the logits: cost over a forward pass, exactness, growth, memory.
 
-    python benchmarks/profile.py [exact|cost|growth|weights|advice|peers ...]
+    python benchmarks/profile.py [exact|cost|growth|weights|advice|peers|laws ...]
 
 Real weights (MPNet-base) and real text; both sides run here, one after the other, with the same
 number of threads. What the dense way would take for everything is said to be an estimate where it
@@ -17,6 +17,7 @@ import argparse
 import json
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,12 @@ from attnrate.spectra.load import Loaded, load
 from attnrate.spectra.profile import profile
 from attnrate.spectra.read import read_text
 from attnrate.spectra.weights_only import weight_spectra
+from attnrate.theory.decay import fit_decay
 
 INPUTS, LENGTH = 8, 512
 REPEATS = 5
+#: The profiles that docs/profile.md shows
+KEPT = Path(__file__).resolve().parents[1] / "docs" / "profiles"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -270,6 +274,17 @@ def _transformer_lens(batch: dict[str, torch.Tensor]) -> None:
     )
 
 
+def laws() -> None:
+    """Which laws the pooled spectra of the committed profiles follow, by today's `fit_decay`."""
+    for path in sorted(KEPT.glob("*/profile.json")):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        fits = [fit_decay(head) for layer in kept["layers"] for head in layer["pooled"]["logits"]]
+        few = sum(fit.reason.startswith("too few values to tell") for fit in fits)
+        counts = Counter(fit.law for fit in fits).most_common()
+        told = ", ".join(f"{law} {count}" for law, count in counts)
+        print(f"laws of {path.parent.name}: {told}; of none, {few} have too few values to tell")
+
+
 PARTS = {
     "exact": exact,
     "cost": cost,
@@ -277,6 +292,7 @@ PARTS = {
     "weights": weights_only,
     "advice": advice,
     "peers": peers,
+    "laws": laws,
 }
 
 

@@ -118,17 +118,17 @@ class Fit(Generic[L]):
 
     @property
     def seed(self) -> int:
-        """That of the trial."""
+        """The seed of the trial."""
         return self.trial.seed
 
     @property
     def settings(self) -> Plain:
-        """Those of the trial."""
+        """The settings of the trial, as a store keeps them."""
         return self.trial.settings
 
     @property
     def key(self) -> str:
-        """That of the trial."""
+        """What the trial is known by in a store."""
         return self.trial.key
 
 

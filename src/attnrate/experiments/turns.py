@@ -1,4 +1,4 @@
-"""In which order the tasks of a run come, and what is said of the plan before any has ended."""
+"""In which order the jobs of a run come, and what is said of the plan before any has ended."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from attnrate.fitting.job import Job, Sized
 from attnrate.fitting.progress import said_range
 from attnrate.terminal import say
 
-#: What the work has taken at most beside its plan, where the cores were shared
+#: On shared cores work has taken up to this many times its planned seconds
 _SLOWER = 2.0
 _MILLISECONDS = 1000  # sizes are whole numbers of these
 _WORTH_SAYING = 60.0  # seconds
