@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import rc_context
 
+from attnrate.figures.axes import log_ticks, whole_step
 from attnrate.figures.draw import draw, save_figure
 from attnrate.figures.figure import Curves, Figure, Matrix, Series
-from attnrate.figures.geometry import axes_of, log_ticks, points_of, shades, whole_step
+from attnrate.figures.marks import Path as Drawn
+from attnrate.figures.sketch import shades, sketch
 from attnrate.figures.style import COLOURS, DIVERGING, SEQUENTIAL, key_of, looks_of
 
 
@@ -175,12 +177,15 @@ def test_whole_ticks_are_at_most_ten(low: float, span: float) -> None:
 def test_an_interval_to_infinity_does_not_squash_the_values() -> None:
     """With two seeds an interval can span forty decades."""
     series = Series("s", (1.0, 2.0), (1e-3, 1e-4), (1e-30, 0.0), (1e30, 1.0))
-    _, axis = axes_of(Curves("", "", "", (series,), y_scale="log"))
+    (frame,) = sketch(Figure("", "", "", (Curves("", "", "", (series,), y_scale="log"),))).frames
+    axis = frame.y
     assert axis.low < 1e-4 < 1e-3 < axis.high
     assert math.log10(axis.high / axis.low) < 5
 
 
 def test_what_cannot_be_drawn_on_a_logarithmic_axis_is_left_out() -> None:
     series = Series("s", (0.0, 1.0, 2.0, 3.0), (1.0, 0.0, math.inf, 5.0))
-    (points,) = points_of(Curves("", "", "", (series,), "log", "log"))
+    figure = Figure("", "", "", (Curves("", "", "", (series,), "log", "log"),))
+    (points,) = sketch(figure).frames[0].marks
+    assert isinstance(points, Drawn)
     assert [math.isnan(y) for y in points.y] == [True, True, True, False]
