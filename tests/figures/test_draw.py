@@ -14,6 +14,7 @@ from matplotlib import rc_context
 from attnrate.figures.axes import log_ticks, whole_step
 from attnrate.figures.draw import draw, save_figure
 from attnrate.figures.figure import Curves, Figure, Matrix, Series
+from attnrate.figures.marks import Area
 from attnrate.figures.marks import Path as Drawn
 from attnrate.figures.sketch import shades, sketch
 from attnrate.figures.style import COLOURS, DIVERGING, SEQUENTIAL, key_of, looks_of
@@ -189,3 +190,18 @@ def test_what_cannot_be_drawn_on_a_logarithmic_axis_is_left_out() -> None:
     (points,) = sketch(figure).frames[0].marks
     assert isinstance(points, Drawn)
     assert [math.isnan(y) for y in points.y] == [True, True, True, False]
+
+
+def test_a_band_that_reaches_zero_leaves_a_logarithmic_panel_and_has_a_part_beside_each_gap() -> (
+    None
+):
+    many = tuple(float(k) for k in range(1, 41))
+    high = tuple(math.nan if k == 20 else 2 / k for k in many)
+    series = Series("s", many, tuple(1 / k for k in many), (0.0,) * 40, high)
+    found = sketch(Figure("", "", "", (Curves("", "", "", (series,), y_scale="log"),)))
+    band, line = found.frames[0].marks
+    assert isinstance(band, Area)
+    assert [len(shape) for shape in band.shapes] == [2 * 19, 2 * 20]
+    assert min(y for _, y in band.shapes[0]) < 1e-100
+    assert found.frames[0].y.low > 1 / 80
+    assert [*found.legend.values()] == [line]

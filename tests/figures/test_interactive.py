@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from attnrate.figures.draw import draw
-from attnrate.figures.figure import Curves, Figure, Matrix, Series, Violins
+from attnrate.figures.figure import Curves, Figure, Line, Matrix, Series, Violins
 from attnrate.figures.interactive import interactive
 from attnrate.figures.layout import WIDTHS, Width
 from attnrate.figures.style import COLOURS
@@ -116,3 +116,16 @@ def test_a_line_of_one_point_can_be_seen(y: tuple[float, ...], seen: bool) -> No
     go.Figure(interactive(figure))
     lines = draw(figure).axes[0].get_lines()
     assert any(line.get_marker() == "_" for line in lines) == seen
+
+
+def test_a_reference_line_without_a_place_says_so_in_both_legends() -> None:
+    lines = (Line("floor", y=0.0), Line("both", x=1.0, y=2.0))
+    series = Series("s", (1.0, 2.0), (1.0, 2.0))
+    figure = Figure("f", "", "", (Curves("", "x", "y", (series,), y_scale="log", lines=lines),))
+    drawn = interactive(figure)
+    entries = [*drawn["data"], *drawn["layout"]["shapes"]]
+    shown = sorted((one for one in entries if one["showlegend"]), key=lambda one: one["legendrank"])
+    assert [one["name"] for one in shown] == ["s", "floor (no values)", "both"]
+    assert len(drawn["layout"]["shapes"]) == 2
+    texts = [text.get_text() for text in draw(figure).legends[0].get_texts()]
+    assert texts == ["s", "floor (no values)", "both"]

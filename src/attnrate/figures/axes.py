@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from attnrate.figures.figure import Number, Scale
 from attnrate.figures.marks import Axis
@@ -42,17 +43,12 @@ def _to(value: Number, scale: Scale) -> Number:
     return math.log10(value) if scale == "log" else value
 
 
-def named_axis(label: str, words: Sequence[str]) -> Axis:
-    """An axis with words at 0, 1, 2, ..."""
-    ticks = [(float(place), word) for place, word in enumerate(words)]
-    return Axis(label, -0.5, max(len(words), 1) - 0.5, ticks=ticks, kind="words")
-
-
-def cell_axis(label: str, numbers: Sequence[int]) -> Axis:
-    """An axis of rows or columns with these numbers, of which few enough to be read are shown."""
-    step = 1 if len(numbers) <= MOST_NUMBERED else whole_step(0.0, float(len(numbers)))
-    ticks = [(float(place), str(numbers[place])) for place in range(0, len(numbers), step)]
-    return Axis(label, -0.5, max(len(numbers), 1) - 0.5, ticks=ticks, kind="cells")
+def placed_axis(label: str, words: Sequence[str], kind: Literal["words", "cells"]) -> Axis:
+    """An axis with words at 0, 1, 2, ...; of many cells, only so many as can be read."""
+    many = kind == "cells" and len(words) > MOST_NUMBERED
+    step = whole_step(0.0, float(len(words))) if many else 1
+    ticks = [(float(place), words[place]) for place in range(0, len(words), step)]
+    return Axis(label, -0.5, max(len(words), 1) - 0.5, ticks=ticks, kind=kind)
 
 
 def whole_step(low: float, high: float) -> int:

@@ -6,9 +6,8 @@ No pyplot and no settings of the user take part, so the same figure always gives
 import io
 import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path as File
 from typing import Any
 
@@ -24,7 +23,7 @@ from matplotlib.patches import FancyArrowPatch, Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, MultipleLocator, NullLocator
 
 from attnrate.figures.figure import Figure
-from attnrate.figures.marks import Area, Arrow, Axis, Cells, Frame, Mark, Path, Rule, Sketch
+from attnrate.figures.marks import Area, Axis, Cells, Frame, Mark, Rule, Sketch
 from attnrate.figures.sketch import sketch
 from attnrate.figures.style import Look, light
 from attnrate.figures.words import wrapped
@@ -76,6 +75,7 @@ _SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "attnrate",
     "svg.fonttype": "path",
 }
+_our_settings = partial(matplotlib.style.context, ["default", _SETTINGS])
 
 
 def draw(figure: Figure) -> Drawing:
@@ -114,12 +114,6 @@ def save_figure(figure: Figure, folder: File) -> tuple[File, File]:
         # The places of all parts are found while the first file is drawn, and hold for the second.
         drawing.set_layout_engine("none")
     return paths[0], paths[1]
-
-
-@contextmanager
-def _our_settings() -> Iterator[None]:
-    with matplotlib.style.context(["default", _SETTINGS]):
-        yield
 
 
 def _lines(text: str, width: int) -> str:
@@ -175,27 +169,24 @@ def _write_words(axes: Axes, words: list[str], letters: int) -> None:
 
 def _paint(axes: Axes, mark: Mark) -> None:
     how = _style(mark.look) | {"zorder": mark.look.layer}
-    if isinstance(mark, Path):
+    if isinstance(mark, Rule):
+        (axes.axhline if mark.axis == "y" else axes.axvline)(mark.at, **how)
+    elif isinstance(mark, Area):
+        filled = {name: how[name] for name in ("color", "alpha", "linewidth", "zorder")}
+        axes.add_collection(PolyCollection(mark.shapes, **filled), autolim=False)
+    elif mark.look.marker == "arrow":
+        start, *_, end = zip(mark.x, mark.y, strict=True)
+        # to shrink it more would turn round the arrow between two close points
+        ends: dict[str, Any] = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 2}
+        axes.add_patch(FancyArrowPatch(start, end, mutation_scale=mark.look.size, **ends, **how))
+    else:
+        axes.plot(mark.x, mark.y, **how, markevery=mark.every)
         if mark.low is not None and mark.high is not None:
             below = [max(y - low, 0.0) for y, low in zip(mark.y, mark.low, strict=True)]
             above = [max(high - y, 0.0) for y, high in zip(mark.y, mark.high, strict=True)]
             bars: dict[str, Any] = {"fmt": "none", "elinewidth": 1.1, "capsize": 2.5}
             bars |= {"ecolor": how["color"], "zorder": mark.look.layer - 0.1}
             axes.errorbar(mark.x, mark.y, yerr=[below, above], **bars)
-        axes.plot(mark.x, mark.y, **how, markevery=mark.every)
-    elif isinstance(mark, Area):
-        filled = {name: how[name] for name in ("color", "alpha", "linewidth", "zorder")}
-        axes.add_collection(PolyCollection(mark.shapes, **filled), autolim=False)
-    elif isinstance(mark, Rule):
-        if mark.y is not None:
-            axes.axhline(mark.y, **how)
-        if mark.x is not None:
-            axes.axvline(mark.x, **how)
-    else:
-        # to shrink it more would turn round the arrow between two close points
-        ends: dict[str, Any] = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 2}
-        ends |= {"mutation_scale": mark.look.size, **how}
-        axes.add_patch(FancyArrowPatch(mark.start, mark.end, **ends))
 
 
 def _style(look: Look) -> dict[str, Any]:
@@ -206,7 +197,7 @@ def _style(look: Look) -> dict[str, Any]:
         "linestyle": _DASHES[look.dash],
         "linewidth": look.width,
     }
-    if look.marker is not None:
+    if look.marker in _SYMBOLS:
         how |= {
             "marker": _SYMBOLS[look.marker],
             "markersize": look.size,
@@ -268,7 +259,7 @@ def _sample(mark: Mark) -> Artist:
     look = mark.look
     if isinstance(mark, Area):
         return Patch(color=light(look.colour), alpha=look.opacity)
-    if isinstance(mark, Arrow):
+    if look.marker == "arrow":
         look = replace(look, width=1.8, opacity=1.0)
     if look.marker == "dash":
         look = replace(look, size=7.0)  # a shorter one would not be seen

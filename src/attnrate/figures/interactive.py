@@ -11,7 +11,7 @@ from typing import Any
 
 from attnrate.figures.figure import Figure, Number
 from attnrate.figures.layout import Json, Place, Width, layout_of
-from attnrate.figures.marks import Area, Arrow, Axis, Cells, Frame, Path, Rule
+from attnrate.figures.marks import Area, Axis, Cells, Frame, Path, Rule
 from attnrate.figures.sketch import sketch
 from attnrate.figures.style import Look, light
 from attnrate.figures.words import escaped
@@ -31,9 +31,11 @@ def interactive(figure: Figure, width: Width = "wide") -> dict[str, Any]:
     ranks = {key: rank for rank, key in enumerate(found.legend)}
     for frame, place in zip(found.frames, places, strict=True):
         layout |= _axes(frame, place)
+        own = {"xaxis": f"x{place.suffix}", "yaxis": f"y{place.suffix}"}
         if frame.cells is not None:
-            traces.append(_cells(frame.cells, place))
-            layout[f"coloraxis{place.x[1:]}"] = _shades(frame.cells, place)
+            colours = f"coloraxis{place.suffix}"
+            traces.append(own | {"coloraxis": colours} | _cells(frame.cells))
+            layout[colours] = _shades(frame.cells, place)
         for mark in sorted(frame.marks, key=lambda mark: mark.look.layer):
             entry: Json = {
                 "name": escaped(mark.label or "", 60),
@@ -43,38 +45,39 @@ def interactive(figure: Figure, width: Width = "wide") -> dict[str, Any]:
                 "showlegend": found.legend[mark.key] is mark,
             }
             if isinstance(mark, Rule):
-                shapes += _rule(mark, place, entry)
+                shapes.append(entry | _rule(mark, place.suffix))
             else:
-                traces.append(entry | {"xaxis": place.x, "yaxis": place.y} | _trace(mark))
+                trace = _path(mark) if isinstance(mark, Path) else _area(mark)
+                traces.append(own | entry | {"opacity": mark.look.opacity} | trace)
     return {"data": traces, "layout": {**layout, "shapes": shapes}}
-
-
-def _trace(mark: Path | Area | Arrow) -> Json:
-    own = {"type": "scatter", "line": _line(mark.look), "opacity": mark.look.opacity}
-    if isinstance(mark, Path):
-        return own | _path(mark)
-    return own | (_area(mark) if isinstance(mark, Area) else _arrow(mark))
 
 
 def _path(mark: Path) -> Json:
     look = mark.look
     drawn = {"lines": look.dash, "markers": look.marker}
     trace: Json = {
+        "type": "scatter",
         "x": _numbers(mark.x),
         "y": _numbers(mark.y),
         "mode": "+".join(name for name, how in drawn.items() if how is not None),
+        "line": _line(look),
         "hoverinfo": "text",
         "hovertext": list(mark.hover),
     }
     if look.marker is not None:
         symbol, factor = _SYMBOLS.get(look.marker, (look.marker, 1.0))
+        size = round(_PIXELS * factor * look.size, 2)
         trace["marker"] = {
             "symbol": symbol,
-            "size": round(_PIXELS * factor * look.size, 2),
+            "size": size,
             "color": light(look.fill),
             "line": {"color": light(look.colour), "width": _PIXELS * look.edge},
             "maxdisplayed": 0 if mark.every == 1 else math.ceil(len(mark.x) / mark.every),
         }
+        if look.marker == "arrow":
+            before = [0] * (len(mark.x) - 1)
+            heads = {"size": [*before, size], "standoff": [*before, 5], "opacity": 1}
+            trace["marker"] |= {"angleref": "previous", **heads}
     if mark.low is not None and mark.high is not None:
         rows = [*zip(mark.y, mark.low, mark.high, strict=True)]
         trace["error_y"] = {
@@ -94,55 +97,36 @@ def _area(mark: Area) -> Json:
     corners = [corner for shape in mark.shapes for corner in (*shape, (math.nan, math.nan))]
     corners = corners[:-1] or [(math.nan, math.nan)]
     return {
+        "type": "scatter",
         "x": _numbers([_short(x) for x, _ in corners]),
         "y": _numbers([_short(y) for _, y in corners]),
         "mode": "lines",
+        "line": _line(mark.look),
         "fill": "toself",
         "fillcolor": light(mark.look.colour),
         "hoverinfo": "skip",
     }
 
 
-def _arrow(mark: Arrow) -> Json:
-    (x0, y0), (x1, y1) = mark.start, mark.end
+def _rule(mark: Rule, suffix: str) -> Json:
+    along, across = mark.axis, "y" if mark.axis == "x" else "x"
     return {
-        "mode": "lines+markers",
-        "x": [x0, (x0 + x1) / 2, x1],
-        "y": [y0, (y0 + y1) / 2, y1],
-        "marker": {
-            "symbol": "arrow",
-            "angleref": "previous",
-            "size": [0, 0, _PIXELS * mark.look.size],
-            "standoff": [0, 0, 5],
-            "color": light(mark.look.colour),
-            "opacity": 1,
-        },
-        "hoverinfo": "text",
-        "hovertext": mark.hover,
+        "type": "line",
+        "layer": "below",
+        "line": _line(mark.look),
+        f"{along}ref": f"{along}{suffix}",
+        f"{along}0": mark.at,
+        f"{along}1": mark.at,
+        f"{across}ref": f"{across}{suffix} domain",
+        f"{across}0": 0,
+        f"{across}1": 1,
     }
 
 
-def _rule(mark: Rule, place: Place, entry: Json) -> list[Json]:
-    """A line across the panel as a shape, or two; only one of two is in the legend."""
-    across: list[Json] = []
-    if mark.y is not None:
-        whole = {"xref": f"{place.x} domain", "x0": 0, "x1": 1}
-        across.append(entry | whole | {"yref": place.y, "y0": mark.y, "y1": mark.y})
-    if mark.x is not None:
-        whole = {"yref": f"{place.y} domain", "y0": 0, "y1": 1}
-        entry = entry | {"showlegend": entry["showlegend"] and mark.y is None}
-        across.append(entry | whole | {"xref": place.x, "x0": mark.x, "x1": mark.x})
-    own = {"type": "line", "layer": "below", "line": _line(mark.look)}
-    return [own | shape for shape in across]
-
-
-def _cells(cells: Cells, place: Place) -> Json:
+def _cells(cells: Cells) -> Json:
     trace: Json = {
         "type": "heatmap",
-        "xaxis": place.x,
-        "yaxis": place.y,
         "z": [_numbers(row) for row in cells.values],
-        "coloraxis": f"coloraxis{place.x[1:]}",
         "hoverinfo": "text",
         "hovertext": cells.hover,
         "hoverongaps": False,
@@ -163,11 +147,11 @@ def _shades(cells: Cells, place: Place) -> Json:
         "cmax": cells.high,
         "colorscale": [[i / last, light(name)] for i, name in enumerate(cells.shades)],
         "colorbar": {
-            "x": place.x_domain[1],
+            "x": place.x[1],
             "xanchor": "left",
             "xpad": 6,
-            "y": sum(place.y_domain) / 2,
-            "len": place.y_domain[1] - place.y_domain[0],
+            "y": sum(place.y) / 2,
+            "len": place.y[1] - place.y[0],
             "ypad": 0,
             "thickness": 10,
             "outlinewidth": 0,
@@ -178,19 +162,18 @@ def _shades(cells: Cells, place: Place) -> Json:
 
 
 def _axes(frame: Frame, place: Place) -> Json:
-    x_axis = _axis(frame.x, place.x_domain, place.y, place.tick_letters)
-    y_axis = _axis(frame.y, place.y_domain, place.x, place.tick_letters)
+    x, y = f"x{place.suffix}", f"y{place.suffix}"
+    x_axis = {"domain": list(place.x), "anchor": y} | _axis(frame.x, place.letters)
+    y_axis = {"domain": list(place.y), "anchor": x} | _axis(frame.y, place.letters)
     if frame.equal:
         x_axis |= {"constrain": "domain"}
-        y_axis |= {"constrain": "domain", "scaleanchor": place.x}
-    return {f"xaxis{place.x[1:]}": x_axis, f"yaxis{place.y[1:]}": y_axis}
+        y_axis |= {"constrain": "domain", "scaleanchor": x}
+    return {f"xaxis{place.suffix}": x_axis, f"yaxis{place.suffix}": y_axis}
 
 
-def _axis(axis: Axis, domain: tuple[float, float], anchor: str, letters: int) -> Json:
+def _axis(axis: Axis, letters: int) -> Json:
     ends = axis.low, axis.high
     own: Json = {
-        "domain": list(domain),
-        "anchor": anchor,
         "title": {"text": escaped(axis.label, 44), "standoff": 8},
         "type": axis.scale,
         "range": [math.log10(end) if axis.scale == "log" else end for end in ends],

@@ -26,13 +26,15 @@ _LETTER = 6.9
 
 @dataclass(frozen=True)
 class Place:
-    """A panel's axes as plotly names them ("x2", "y2") and their shares of the figure."""
+    """Where a panel stands: what plotly adds to the names of its axes, and its share of the figure.
 
-    x: str
-    y: str
-    x_domain: tuple[float, float]
-    y_domain: tuple[float, float]
-    tick_letters: int
+    `letters` of ticks fit side by side below it.
+    """
+
+    suffix: str
+    x: tuple[float, float]
+    y: tuple[float, float]
+    letters: int
 
 
 def layout_of(found: Sketch, width: Width) -> tuple[Json, list[Place]]:
@@ -41,38 +43,36 @@ def layout_of(found: Sketch, width: Width) -> tuple[Json, list[Place]]:
     pixels = min(_PIXELS[width], 700.0) if columns == 1 else _PIXELS[width]
     inner = pixels - _MARGIN_LEFT - _MARGIN_RIGHT
     column = (inner - (columns - 1) * _GAP) / columns
-    frames = found.frames
-    rows = [frames[i : i + columns] for i in range(0, len(frames), columns)]
-    titles = [[wrapped(frame.title, int(column / 7.6)) for frame in row] for row in rows]
-    above = [_TITLE_LINE * max(len(lines) for lines in row) + 6 for row in titles]
     letters = int(column / _LETTER)
-    below = [_BELOW + _TICK_LINE * max(_tick_lines(one, letters) for one in row) for row in rows]
-    most = _PLOT if width != "narrow" else _NARROW_PLOT
-    sizes = [[_size(frame, column, most) for frame in row] for row in rows]
-    plots = [max(high for *_, high in row) for row in sizes]
-    # What stands below the last row is part of the margin, as plotly counts it.
-    total = sum(above) + sum(below[:-1]) + sum(plots)
-
-    places: list[Place] = []
-    notes, top = [], 0.0
-    for titles_of_row, sizes_of_row, over, plot, under in zip(
-        titles, sizes, above, plots, below, strict=True
-    ):
-        for i, (lines, one) in enumerate(zip(titles_of_row, sizes_of_row, strict=True)):
-            free, wide, high = one
+    titles = [wrapped(frame.title, int(column / 7.6)) for frame in found.frames]
+    boxes: list[tuple[float, float, float, float]] = []  # left, right, top and bottom, in pixels
+    bottom = below = 0.0
+    for first in range(0, len(found.frames), columns):
+        row = found.frames[first : first + columns]
+        top = bottom + below + 6 + _TITLE_LINE * max(map(len, titles[first : first + columns]))
+        for i, frame in enumerate(row):
+            free, wide, high = _size(frame, column, _NARROW_PLOT if width == "narrow" else _PLOT)
             left = i * (column + _GAP) + free
-            x_domain = left / inner, min(1.0, (left + wide) / inner)
-            y_domain = max(0.0, 1 - (top + over + high) / total), 1 - (top + over) / total
-            name = str(len(places) + 1) if places else ""
-            places.append(Place(f"x{name}", f"y{name}", x_domain, y_domain, letters))
-            notes.append(_note(lines, sum(x_domain) / 2, y_domain[1]))
-        top += over + plot + under
+            boxes.append((left, left + wide, top, top + high))
+        bottom = max(end for *_, end in boxes[first:])
+        below = _BELOW + _TICK_LINE * max(_tick_lines(frame, letters) for frame in row)
+    places = [
+        Place(
+            str(i + 1) if i else "",
+            (left / inner, min(1.0, right / inner)),
+            (max(0.0, 1 - end / bottom), 1 - top / bottom),
+            letters,
+        )
+        for i, (left, right, top, end) in enumerate(boxes)
+    ]
+    notes = [_note(lines, place) for lines, place in zip(titles, places, strict=True)]
     legend_high = 12 + 20 * _legend_rows(found, pixels)
-    bottom = sum(below[-1:]) + legend_high
+    # What stands below the last row is part of the margin, as plotly counts it.
+    margin = below + legend_high
     text = {"color": light("ink"), "size": 13}
     return {
-        "height": round(total + _MARGIN_TOP + bottom),
-        "margin": {"l": _MARGIN_LEFT, "r": _MARGIN_RIGHT, "t": _MARGIN_TOP, "b": bottom},
+        "height": round(bottom + _MARGIN_TOP + margin),
+        "margin": {"l": _MARGIN_LEFT, "r": _MARGIN_RIGHT, "t": _MARGIN_TOP, "b": margin},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, sans-serif", **text},
@@ -132,14 +132,14 @@ def _tick_lines(frame: Frame, letters: int) -> int:
     return max(map(len, lines)) - 1 + 3 * turned
 
 
-def _note(lines: list[str], x: float, y: float) -> Json:
+def _note(lines: list[str], place: Place) -> Json:
     """A panel's title."""
     return {
         "text": "<br>".join(map(escaped, lines)),
         "xref": "paper",
         "yref": "paper",
-        "x": x,
-        "y": y,
+        "x": sum(place.x) / 2,
+        "y": place.y[1],
         "xanchor": "center",
         "yanchor": "bottom",
         "yshift": 4,

@@ -30,7 +30,7 @@ class _Mark:
 
 @dataclass(frozen=True, eq=False)
 class Path(_Mark):
-    """A line through points, markers at them, or both, by the look.
+    """A line through points, markers at them, or both, by the look; an arrow only at its end.
 
     `low` and `high` are the ends of bars, which lie just below the line; `every` 2 leaves out each
     second marker; `hover` has a text for each point.
@@ -63,22 +63,13 @@ class Area(_Mark):
 
 @dataclass(frozen=True, eq=False)
 class Rule(_Mark):
-    """A line across the whole panel: horizontal at y, or vertical at x."""
+    """A line across the whole panel, at a value of one axis."""
 
-    x: Number | None
-    y: Number | None
-
-
-@dataclass(frozen=True, eq=False)
-class Arrow(_Mark):
-    """An arrow from one point to another, its head of the size of the look's markers."""
-
-    start: tuple[Number, Number]
-    end: tuple[Number, Number]
-    hover: str
+    axis: Literal["x", "y"]
+    at: Number
 
 
-Mark = Path | Area | Rule | Arrow
+Mark = Path | Area | Rule
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,12 @@ from itertools import groupby
 from attnrate.figures.axes import (
     MOST_NUMBERED,
     axis_over,
-    cell_axis,
     drawable,
-    named_axis,
+    placed_axis,
     whole_step,
 )
 from attnrate.figures.figure import Curves, Figure, Graph, Line, Matrix, Number, Series, Violins
-from attnrate.figures.marks import Area, Arrow, Axis, Cells, Frame, Mark, Path, Rule, Sketch
+from attnrate.figures.marks import Area, Axis, Cells, Frame, Mark, Path, Rule, Sketch
 from attnrate.figures.style import DIVERGING, SEQUENTIAL, Key, Look, key_of, looks_of
 from attnrate.figures.violins import distance, outlines_of
 from attnrate.figures.words import clean, escaped, fixed, number, with_interval
@@ -54,7 +53,7 @@ def sketch(figure: Figure) -> Sketch:
 
 def _curves(panel: Curves, looks: Mapping[Key, Look]) -> Frame:
     """The series of a panel and its reference lines."""
-    rules = [_rule(panel, line, looks[key_of(line)]) for line in panel.lines]
+    rules = [mark for line in panel.lines for mark in _rules(panel, line, looks[key_of(line)])]
     return _framed(panel, [*_series(panel, looks), *rules])
 
 
@@ -70,12 +69,11 @@ def _framed(
             y_values += mark.y
             ends += [*(mark.low or ()), *(mark.high or ())]
         elif isinstance(mark, Area):
-            ends += [y for shape in mark.shapes for _, y in shape]
-        elif isinstance(mark, Rule):
-            x_values += [] if mark.x is None else [mark.x]
-            y_values += [] if mark.y is None else [mark.y]
+            ends += [y for shape in mark.shapes for _, y in shape if y != _BELOW]
+        else:
+            (x_values if mark.axis == "x" else y_values).append(mark.at)
     if panel.ticks is not None:
-        x_axis = named_axis(panel.x_label, panel.ticks)
+        x_axis = placed_axis(panel.x_label, panel.ticks, "words")
     else:
         x_axis = axis_over(panel.x_label, x_values, scale=panel.x_scale)
     return Frame(x_axis, axis_over(panel.y_label, y_values, ends, panel.y_scale), marks)
@@ -157,13 +155,14 @@ def _said(panel: Curves | Violins, label: str, at: str, value: str) -> str:
     return f"<b>{escaped(label, 50)}</b><br>{where}<br>{escaped(panel.y_label, 50)}: {value}"
 
 
-def _rule(panel: Curves, line: Line, look: Look) -> Mark:
+def _rules(panel: Curves, line: Line, look: Look) -> list[Mark]:
     """A reference line; it is a path without points if it has no place on the axes."""
-    x = line.x if line.x is not None and drawable(line.x, panel.x_scale) else None
-    y = line.y if line.y is not None and drawable(line.y, panel.y_scale) else None
-    if x is None and y is None:
-        return Path(look, key_of(line), line.label + _NO_VALUES, [math.nan], [math.nan])
-    return Rule(look, key_of(line), line.label, x, y)
+    found: list[Mark] = []
+    if line.y is not None and drawable(line.y, panel.y_scale):
+        found.append(Rule(look, key_of(line), line.label, "y", line.y))
+    if line.x is not None and drawable(line.x, panel.x_scale):
+        found.append(Rule(look, key_of(line), line.label, "x", line.x))
+    return found or [Path(look, key_of(line), line.label + _NO_VALUES, [math.nan], [math.nan])]
 
 
 def _violins(panel: Violins, looks: Mapping[Key, Look]) -> Frame:
@@ -200,7 +199,8 @@ def _violins(panel: Violins, looks: Mapping[Key, Look]) -> Frame:
 def _matrix(panel: Matrix) -> Frame:
     """The cells, rows from top to bottom; they are squares, but those of a long one stretched."""
     rows, columns = len(panel.values), max(map(len, panel.values), default=0)
-    across, down = cell_axis(panel.x_label, range(columns)), cell_axis(panel.y_label, panel.numbers)
+    across = placed_axis(panel.x_label, [*map(str, range(columns))], "cells")
+    down = placed_axis(panel.y_label, [*map(str, panel.numbers)], "cells")
     frame = Frame(across, replace(down, low=down.high, high=down.low))
     if not columns:
         return frame
@@ -258,27 +258,24 @@ def _links(panel: Graph) -> Iterator[Mark]:
     most = max(finite, default=1.0) or 1.0
     names = escaped(panel.points_label, 40), escaped(panel.ends_label, 40)
     order = sorted(range(len(finite)), key=lambda place: (not panel.right[place], -finite[place]))
-    first = {right: place for place in reversed(order) for right in (panel.right[place],)}
+    first = {panel.right[place]: place for place in reversed(order)}
     for place in order:
         (start, end, weight), right = panel.links[place], panel.right[place]
         share = min(max(finite[place] / most, 0.0), 1.0)
-        kind = "right link" if right else "wrong link"
-        look = Look(
-            "c0" if right else "c1",
-            2.0 + share / 2,  # the strongest on top
-            "solid" if right else "dash",
-            0.3 + 2.4 * share,
-            0.25 + 0.7 * share,
-            size=5 + 6 * share,
-        )
+        kind, colour, dash = ("right", "c0", "solid") if right else ("wrong", "c1", "dash")
+        # the strongest on top
+        look = Look(colour, 2.0 + share / 2, dash, 0.3 + 2.4 * share, 0.25 + 0.7 * share)
+        look = replace(look, marker="arrow", fill=colour, size=5 + 6 * share, edge=0.0)
+        (x0, y0), (x1, y1) = panel.points[start], panel.ends[end]
         words = f"{names[0]} {start} to {names[1]} {end}<br>weight <b>{number(weight)}</b>"
-        yield Arrow(
+        yield Path(
             look,
             ("link", right),
-            kind if place == first[right] else None,
-            panel.points[start],
-            panel.ends[end],
-            f"<b>{kind}</b><br>{words}",
+            f"{kind} link" if place == first[right] else None,
+            # the middle can be pointed at
+            [x0, (x0 + x1) / 2, x1],
+            [y0, (y0 + y1) / 2, y1],
+            [f"<b>{kind} link</b><br>{words}"] * 3,
         )
 
 
