@@ -19,7 +19,7 @@ from attnrate.figures.interactive import interactive
 from attnrate.figures.layout import BREAKS, WIDTHS
 from attnrate.figures.style import COLOURS, css_variables, light_to_dark
 from attnrate.figures.words import cell, duration
-from attnrate.report.words import VERDICTS
+from attnrate.report.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
