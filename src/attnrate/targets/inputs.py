@@ -8,8 +8,9 @@ from typing import Protocol, runtime_checkable
 import torch
 from jaxtyping import Float64
 
-from attnrate.errors import InputError, require_whole
-from attnrate.targets.checks import require_number, require_vector
+from attnrate.errors import InputError
+from attnrate.settings import Count, Positive, checked
+from attnrate.targets.checks import require_vector
 
 
 @runtime_checkable
@@ -102,10 +103,10 @@ class PositionedInputs:
         object.__setattr__(self, "intervals", pairs)
 
     @classmethod
-    def shifted(cls, length: object, gap: object = 1.0) -> "PositionedInputs":
+    @checked
+    def shifted(cls, length: Count, gap: Positive = 1.0) -> "PositionedInputs":
         """`length` intervals of width 1 with `gap` between them: [2s, 2s + 1] for a gap of 1."""
-        length = require_whole("length", length, 1)
-        step = 1.0 + require_number("gap", gap, above=0.0)
+        step = 1.0 + gap
         return cls(tuple((s * step, s * step + 1.0) for s in range(length)))
 
     @property
