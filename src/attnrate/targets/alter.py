@@ -101,16 +101,11 @@ def convolve(
 
 
 @dataclass(frozen=True)
-class PermutedInputs:
+class PermutedInputs(InputLaw):
     """The law of x∘p for x of law `base`: position t holds what position p(t) held."""
 
     base: InputLaw
     p: tuple[int, ...]
-
-    @property
-    def d(self) -> int:
-        """The dimension of one token."""
-        return self.base.d
 
     @property
     def low(self) -> tuple[float, ...]:

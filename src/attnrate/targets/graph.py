@@ -15,7 +15,7 @@ from attnrate.errors import InputError, require_whole
 from attnrate.settings import Count, Natural, Positive, Switch, checked
 from attnrate.targets.couplings import Coupling, FactoredCoupling, FunctionCoupling
 from attnrate.targets.form import TARGETS, AttentionTarget, identity
-from attnrate.targets.inputs import UniformInputs, float64, unit
+from attnrate.targets.inputs import InputLaw, UniformInputs, float64, unit
 
 PENALTY = 60.0
 LIGHTEST = 0.1  # masses are uniform on [LIGHTEST, 1]: their logarithms stay moderate
@@ -183,7 +183,7 @@ def gravity(bodies: Count = 8, dim: Count = 2, softening: Positive = 0.3) -> Att
 
 
 @dataclass(frozen=True)
-class SegmentInputs:
+class SegmentInputs(InputLaw):
     """Random segmentations for `centre_of_gravity`.
 
     The number of segments is uniform, every segment gets its prediction token and `min_segment`
@@ -194,11 +194,6 @@ class SegmentInputs:
     length: int
     dim: int
     min_segment: int
-
-    @property
-    def d(self) -> int:
-        """Point, mass, segment, position, is prediction: dim + 4."""
-        return self.dim + 4
 
     @property
     def columns(self) -> tuple[int, int, int, int, int]:
@@ -251,7 +246,7 @@ class SegmentInputs:
 
 
 @dataclass(frozen=True)
-class SelectionInputs:
+class SelectionInputs(InputLaw):
     """Values uniform on [0, 1]^dim, k indices uniform on the positions, and the own position."""
 
     length: int
@@ -259,14 +254,9 @@ class SelectionInputs:
     k: int
 
     @property
-    def d(self) -> int:
-        """Value, indices, position: dim + k + 1."""
-        return self.dim + self.k + 1
-
-    @property
     def low(self) -> tuple[float, ...]:
         """The lower corner of the box."""
-        return (0.0,) * self.d
+        return (0.0,) * (self.dim + self.k + 1)
 
     @property
     def high(self) -> tuple[float, ...]:

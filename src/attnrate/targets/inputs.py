@@ -15,11 +15,15 @@ from attnrate.targets.checks import require_vector
 
 @runtime_checkable
 class InputLaw(Protocol):
-    """What a target needs to know of its inputs: tokens in R^d, their box, and how to draw them."""
+    """What a target needs to know of its inputs: tokens in R^d, their box, and how to draw them.
+
+    Any class with these four is one; a subclass has `d` already.
+    """
 
     @property
     def d(self) -> int:
         """The dimension of one token."""
+        return len(self.low)
 
     @property
     def low(self) -> tuple[float, ...]:
@@ -80,7 +84,7 @@ class UniformInputs:
 
 
 @dataclass(frozen=True, init=False)
-class PositionedInputs:
+class PositionedInputs(InputLaw):
     """Eq. 7: the token at position s is uniform on its own interval, the intervals are disjoint.
 
     This is the paper's position encoding: a token's value alone tells where it stands. The paper
@@ -108,11 +112,6 @@ class PositionedInputs:
         """`length` intervals of width 1 with `gap` between them: [2s, 2s + 1] for a gap of 1."""
         step = 1.0 + gap
         return cls(tuple((s * step, s * step + 1.0) for s in range(length)))
-
-    @property
-    def d(self) -> int:
-        """The dimension of one token."""
-        return 1
 
     @property
     def low(self) -> tuple[float, ...]:
