@@ -56,7 +56,10 @@ class Line:
 
 @dataclass(frozen=True)
 class _Named:
-    """What panels over named axes have first."""
+    """What panels over named axes have first.
+
+    The title says what is shown, the labels name the axes, with their units.
+    """
 
     title: str
     x_label: str
@@ -65,7 +68,10 @@ class _Named:
 
 @dataclass(frozen=True)
 class Curves(_Named):
-    """A panel of series over common axes; `ticks` are words for x = 0, 1, 2, ..."""
+    """A panel of series over common axes, with reference lines across it.
+
+    `ticks` are words for x = 0, 1, 2, ..., where x are categories.
+    """
 
     series: tuple[Series, ...]
     x_scale: Scale = "linear"
@@ -153,7 +159,10 @@ _KINDS: dict[str, type[Panel]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side, with a caption that says what to see."""
+    """Panels side by side; `name` is that of its files, the caption says what to see.
+
+    Series of one label, group and style look the same in all of its panels.
+    """
 
     name: str
     title: str
