@@ -124,11 +124,6 @@ class Violins(_Named):
         if len(self.values) != len(self.x):
             raise ValueError(f"{self.title}: {len(self.values)} violins at {len(self.x)} places")
 
-    @property
-    def across(self) -> Curves:
-        """The series as a panel of their own."""
-        return Curves(self.title, self.x_label, self.y_label, self.series, y_scale=self.y_scale)
-
 
 @dataclass(frozen=True)
 class Graph:

@@ -170,7 +170,8 @@ def _violins(panel: Violins, looks: Mapping[Key, Look]) -> Frame:
     outlines, room = outlines_of(panel), distance(panel) / 2
     xs = [end for one in outlines for end in (one.x - room, one.x + room)]
     ys = [height for one in outlines for height in (one.heights[0], one.heights[-1])]
-    frame = _framed(panel.across, [*_series(panel.across, looks)], xs, ys)
+    across = Curves("", panel.x_label, panel.y_label, panel.series, y_scale=panel.y_scale)
+    frame = _framed(across, [*_series(across, looks)], xs, ys)
     x_axis = frame.x
     if all(one.x.is_integer() for one in outlines) and x_axis.high - x_axis.low > 1:
         x_axis = replace(x_axis, step=whole_step(x_axis.low, x_axis.high))
