@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy import optimize
 
 from attnrate.errors import InputError, require_callable, require_whole
+from attnrate.targets.checks import require_number
 from attnrate.theory.fourier import fourier_moment
 from attnrate.theory.smooth import (
     Function,
@@ -60,26 +61,22 @@ class FeedForwardFamily(Protocol):
         ...
 
     def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
-        """The bound of Eq. 13 on the error with budget m_ff."""
-        ...
-
-
-class _Family:
-    """The rate that follows from a complexity."""
-
-    @property
-    def beta(self) -> float:
-        """The exponent of Eq. 13."""
-        raise NotImplementedError
-
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
-        """C_FF^(beta)(g)."""
-        raise NotImplementedError
-
-    def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
         """complexity(g) / m_ff^beta, the right-hand side of Eq. 13."""
         m_ff = require_whole("m_ff", m_ff, 1)
         return self.complexity(g, interval) / float(m_ff**self.beta)
+
+
+class _Family(FeedForwardFamily):
+    """What the families here have in common: `complexity` checks, `_measured` has the formula."""
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """C_FF^(beta)(g) for a vectorised function g on an interval (a, b)."""
+        a, b = checked_interval(interval)
+        return self._measured(require_callable("g", g), a, b)
+
+    def _measured(self, g: Function, a: float, b: float) -> float:
+        """C_FF^(beta)(g) on (a, b), both checked."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -93,6 +90,7 @@ class Interpolant(_Family):
     """
 
     name: ClassVar[str] = "interpolant"
+    beta: ClassVar[float] = 2.0
     norm: ClassVar[Norm] = "sup"
     certified: ClassVar[bool] = True
     statement: ClassVar[str] = (
@@ -101,15 +99,9 @@ class Interpolant(_Family):
         "ch. III)."
     )
 
-    @property
-    def beta(self) -> float:
-        """2."""
-        return 2.0
-
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """(b-a)^2 / 8 * sup|g''|."""
-        a, b = checked_interval(interval)
-        return (b - a) ** 2 / 8.0 * sup_derivative(_function(g), 2, (a, b))
+        return (b - a) ** 2 / 8.0 * sup_derivative(g, 2, (a, b))
 
 
 @dataclass(frozen=True)
@@ -121,6 +113,7 @@ class Barron(_Family):
     """
 
     name: ClassVar[str] = "barron"
+    beta: ClassVar[float] = 0.5
     norm: ClassVar[Norm] = "L2"
     certified: ClassVar[bool] = True
     statement: ClassVar[str] = (
@@ -128,15 +121,9 @@ class Barron(_Family):
         "the integral of |omega| |g^(omega)| (Barron 1993, IEEE Trans. Inf. Theory 39, Theorem 1)."
     )
 
-    @property
-    def beta(self) -> float:
-        """1/2."""
-        return 0.5
-
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """2 r * integral |omega| |g^(omega)| d omega."""
-        a, b = checked_interval(interval)
-        return (b - a) * fourier_moment(_function(g), 1, (a, b))
+        return (b - a) * fourier_moment(g, 1, (a, b))
 
 
 @dataclass(frozen=True)
@@ -178,10 +165,9 @@ class KlusowskiBarron(_Family):
             f"{treated if self.d == 1 else loose}."
         )
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """v_{g,2} = r^2 * integral |omega|^2 |g^(omega)| d omega, r half the interval's length."""
-        a, b = checked_interval(interval)
-        return ((b - a) / 2.0) ** 2 * fourier_moment(_function(g), 2, (a, b))
+        return ((b - a) / 2.0) ** 2 * fourier_moment(g, 2, (a, b))
 
     def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
         """complexity(g) / m_ff^beta, times sqrt(d + log m_ff) for d > 1."""
@@ -226,10 +212,9 @@ class Sobolev(_Family):
         orders = range(1, self.order + 1)
         return max((pi / 2) ** m * float(m) ** self.order / factorial(m) for m in orders)
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """c * max_r ((b-a)/2)^r sup|g^(r)|."""
-        a, b = checked_interval(interval)
-        sups = sup_derivatives(_function(g), self.order, (a, b))
+        sups = sup_derivatives(g, self.order, (a, b))
         return self.constant * max(((b - a) / 2.0) ** r * sups[r] for r in range(1, self.order + 1))
 
 
@@ -257,7 +242,7 @@ class Hoelder(_Family):
     )
 
     def __post_init__(self) -> None:
-        _exponent(self.exponent)
+        require_number("exponent", self.exponent, above=0.0, most=1.0)
         require_whole("depth", self.depth, 29)
 
     @property
@@ -265,9 +250,8 @@ class Hoelder(_Family):
         """2 * exponent, at fixed depth."""
         return 2.0 * self.exponent
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """(b-a)^exponent * lambda * the constant of the class's docstring."""
-        a, b = checked_interval(interval)
         L = (self.depth - 18) // 11
         constant = max(131.0 * (64.0 / L) ** self.beta, 47.0**self.beta / 2.0**self.exponent)
         size = float((b - a) ** self.exponent) * hoelder_constant(g, self.exponent, (a, b))
@@ -280,9 +264,9 @@ def hoelder_constant(g: Function, exponent: float = 1.0, interval: object = (0.0
     The largest quotient over many distances on a fine grid, improved from there. A quotient that
     keeps growing as the grid is refined has no supremum, and an InputError says where.
     """
-    exponent = _exponent(exponent)
+    exponent = require_number("exponent", exponent, above=0.0, most=1.0)
     a, b = checked_interval(interval)
-    g = _function(g)
+    g = require_callable("g", g)
     found_on = [_largest_quotient(g, exponent, (a, b), n) for n in (2048, 16384, 131072)]
     (coarse, *_), (middle, *_), (fine, x, y) = found_on
     # a fine feature that the first grid has missed makes it grow once, not twice
@@ -319,16 +303,6 @@ def _largest_quotient(
         if quotient > best[0]:
             best = (quotient, float(u[i]), float(u[i + lag]))
     return best
-
-
-def _exponent(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value <= 1.0:
-        raise InputError("exponent must lie in (0, 1]", value, "Pass exponent=1.0.")
-    return float(value)
-
-
-def _function(g: object) -> Function:
-    return require_callable("g", g)
 
 
 FAMILIES: Mapping[str, FeedForwardFamily] = {
