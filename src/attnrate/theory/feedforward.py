@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import factorial, log, pi
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -89,11 +89,11 @@ class Interpolant(_Family):
     false there, and an InputError says where instead of a number.
     """
 
-    name: ClassVar[str] = "interpolant"
-    beta: ClassVar[float] = 2.0
-    norm: ClassVar[Norm] = "sup"
-    certified: ClassVar[bool] = True
-    statement: ClassVar[str] = (
+    name = "interpolant"
+    beta = 2.0
+    norm = "sup"
+    certified = True
+    statement = (
         "The piecewise-linear interpolant of g at m+1 equispaced nodes, a ReLU network with m "
         "units, is within (b-a)^2 sup|g''| / (8 m^2) of g (de Boor, A Practical Guide to Splines, "
         "ch. III)."
@@ -112,11 +112,11 @@ class Barron(_Family):
     `fourier_moment`. L2 is with respect to a probability measure, here uniform on the interval.
     """
 
-    name: ClassVar[str] = "barron"
-    beta: ClassVar[float] = 0.5
-    norm: ClassVar[Norm] = "L2"
-    certified: ClassVar[bool] = True
-    statement: ClassVar[str] = (
+    name = "barron"
+    beta = 0.5
+    norm = "L2"
+    certified = True
+    statement = (
         "m sigmoidal units reach g on a ball of radius r to within 2 r C_g / sqrt(m) in L2, C_g "
         "the integral of |omega| |g^(omega)| (Barron 1993, IEEE Trans. Inf. Theory 39, Theorem 1)."
     )
@@ -138,8 +138,8 @@ class KlusowskiBarron(_Family):
     """
 
     d: int = 1
-    name: ClassVar[str] = "klusowski-barron"
-    norm: ClassVar[Norm] = "sup"
+    name = "klusowski-barron"
+    norm = "sup"
 
     def __post_init__(self) -> None:
         require_whole("d", self.d, 1)
@@ -189,10 +189,10 @@ class Sobolev(_Family):
     """
 
     order: int = 2
-    name: ClassVar[str] = "sobolev"
-    norm: ClassVar[Norm] = "sup"
-    certified: ClassVar[bool] = True
-    statement: ClassVar[str] = (
+    name = "sobolev"
+    norm = "sup"
+    certified = True
+    statement = (
         "Polynomials of degree < m reach g on [-1,1] to within (pi/2)^k |g^(k)| / "
         "(m (m-1) ... (m-k+1)) in the sup norm (Jackson's theorem; Cheney, Introduction to "
         "Approximation Theory, ch. 4.6)."
@@ -232,10 +232,10 @@ class Hoelder(_Family):
 
     exponent: float = 1.0
     depth: int = 29
-    name: ClassVar[str] = "hoelder"
-    norm: ClassVar[Norm] = "L2"
-    certified: ClassVar[bool] = False
-    statement: ClassVar[str] = (
+    name = "hoelder"
+    norm = "L2"
+    certified = False
+    statement = (
         "ReLU networks of width 16(N+2) and depth 11L+18 reach a Hoelder function on [0,1] to "
         "within 131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2 (Shen, Yang & Zhang 2022, J. Math. "
         "Pures Appl. 157, Theorem 1.1)."
