@@ -70,14 +70,9 @@ def _network(
 ) -> nn.Sequential:
     """x -> outer relu(inner x + shift) + bias, a network as training uses it, in float64."""
     network = feed_forward(inner.shape[1], outer.shape[0], inner.shape[0], depth=1).double()
-    first, _, last = network
-    assert isinstance(first, nn.Linear)
-    assert isinstance(last, nn.Linear)
     with torch.no_grad():
-        first.weight.copy_(inner)
-        first.bias.copy_(shift)
-        last.weight.copy_(outer)
-        last.bias.copy_(bias)
+        for weight, value in zip(network.parameters(), (inner, shift, outer, bias), strict=True):
+            weight.copy_(value)
     return network
 
 

@@ -104,7 +104,7 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
         found = whole if used == (1, count) else _candidate(y, used)
         if not _holds(found, y, used):
             continue
-        sized = estimate(found.law, _weights(found), count, used, level)
+        sized = _estimated(found, count, used, level)
         doubt = _doubt(found, sized)
         fit = replace(blank, used=used, scores=found.scores, reason=doubt or _why(found))
         return fit if doubt else _claimed(fit, found, sized)
@@ -175,12 +175,12 @@ def _bent_by_sorting(whole: _Candidate, count: int) -> float:
     return float(count) if step * count <= MIXED * whole.noise else MIXED * whole.noise / step
 
 
-def _weights(found: _Candidate) -> list[tuple[curves.Curve, float]]:
-    """The curves that may be the law, with their probabilities by the information criterion."""
+def _estimated(found: _Candidate, count: int, used: tuple[int, int], level: float) -> Estimate:
+    """The law's parameter; the curves that may be it count by the information criterion."""
     kept = [curve for curve in found.possible if curve.slope > 0.0]
     scores = np.array([curves.aic(curve, found.time, FINE) for curve in kept])
     weights = np.exp(-0.5 * (scores - scores.min()))
-    return list(zip(kept, (weights / weights.sum()).tolist(), strict=True))
+    return estimate(found.law, kept, weights / weights.sum(), count, used, level)
 
 
 def _doubt(found: _Candidate, sized: Estimate) -> str:
