@@ -3,11 +3,11 @@
 Told in five steps. (1) Values at the numerical floor are set aside. (2) A drop to that floor which
 no smooth law explains is a finite rank. (3) On what is left, log sigma_k is fitted by the laws
 (`decay_curves.py`), with a shift or a floor where the evidence for one is strong, and by rivals
-that are none of them; the Bayesian information criterion chooses, and a rival
-has to win by strong evidence. (4) The parameter of a power law or an exponential gets an interval
-from sorted noisy spectra like the given one (`decay_noise.py`). (5) A law that needs a shift and
-has no evidence against a stretched exponential, or whose parameter may be zero, is not claimed: the
-values are too few to tell.
+that are none of them; the Bayesian information criterion chooses, and a rival has to win by strong
+evidence. (4) The parameter of a power law or an exponential gets an interval from sorted noisy
+spectra like the given one (`decay_noise.py`). (5) A law that needs a shift and has no evidence
+against a stretched exponential, or whose parameter may be zero, is not claimed: the values are too
+few to tell.
 """
 
 from dataclasses import dataclass, replace
@@ -36,13 +36,14 @@ FINE = 1e-3
 
 @dataclass(frozen=True)
 class _Candidate:
-    """The best law over a range of k, and what it is judged by.
+    """The best law over the range `used` of k, and what it is judged by.
 
     `scores` are the criteria of all laws and of the best rival ("none"), `stretched` the stretched
     exponential, `noise` the least size of residuals that any curve leaves, `time` their correlation
     time, `possible` the curves that may be the law.
     """
 
+    used: tuple[int, int]
     name: Law
     law: curves.Curve
     scores: dict[str, float]
@@ -102,9 +103,9 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
         if count - used[1] > _bent_by_sorting(whole, count):
             break
         found = whole if used == (1, count) else _candidate(y, used)
-        if not _holds(found, y, used):
+        if not _holds(found, y):
             continue
-        sized = _estimated(found, count, used, level)
+        sized = _estimated(found, count, level)
         doubt = _doubt(found, sized)
         fit = replace(blank, used=used, scores=found.scores, reason=doubt or _why(found))
         return fit if doubt else _claimed(fit, found, sized)
@@ -132,28 +133,23 @@ def _candidate(y: Vector, used: tuple[int, int]) -> _Candidate:
         name = "superexponential"
     scores["none"] = min(curves.bic(curve, time) for curve in others)
     noise = min(closest.rms, others[0].rms)
-    return _Candidate(name, best[name], scores, others[1], noise, time, laws[name])
+    return _Candidate(used, name, best[name], scores, others[1], noise, time, laws[name])
 
 
-def _holds(found: _Candidate, y: Vector, used: tuple[int, int]) -> bool:
+def _holds(found: _Candidate, y: Vector) -> bool:
     """Whether the law decays, holds against its rivals, and continues after the fitted values.
 
     A rival has to win by strong evidence; against a law with a floor, which bends as two slopes
-    do, it has to win at all.
+    do, it has to win at all. The values after the fitted ones may leave the law by what noise can
+    do: sorting noisy values bends the end by a few times the noise, a second slope by more. Values
+    low enough to feel a numerical floor are excused.
     """
-    allowed = 0.0 if found.law.join else curves.STRONG_EVIDENCE
-    wins = found.scores[found.name] <= found.scores["none"] + allowed
-    return wins and found.law.slope > 0.0 and _continues(found.law, y, used)
-
-
-def _continues(law: curves.Curve, y: Vector, used: tuple[int, int]) -> bool:
-    """Whether the values after the fitted ones leave the law by no more than noise can do.
-
-    Sorting noisy values bends the end by a few times the noise. A second slope bends it by more.
-    Values low enough to feel a numerical floor are excused.
-    """
-    k = np.arange(used[1] + 1, y.size + 1, dtype=np.float64)
-    left_out = y[used[1] :]
+    law, last = found.law, found.used[1]
+    evidence = 0.0 if law.join else curves.STRONG_EVIDENCE
+    wins = found.scores[found.name] <= found.scores["none"] + evidence
+    if not (wins and law.slope > 0.0):
+        return False
+    k, left_out = np.arange(last + 1, y.size + 1, dtype=np.float64), y[last:]
     allowed = 4.0 * float(np.max(np.abs(law.residual))) + 3.0 * curves.NOISE
     excused = left_out < y[0] + np.log(FLOOR_CEILING)
     return bool(np.all(excused | (np.abs(left_out - law.at(k)) <= allowed)))
@@ -175,12 +171,12 @@ def _bent_by_sorting(whole: _Candidate, count: int) -> float:
     return float(count) if step * count <= MIXED * whole.noise else MIXED * whole.noise / step
 
 
-def _estimated(found: _Candidate, count: int, used: tuple[int, int], level: float) -> Estimate:
+def _estimated(found: _Candidate, count: int, level: float) -> Estimate:
     """The law's parameter; the curves that may be it count by the information criterion."""
     kept = [curve for curve in found.possible if curve.slope > 0.0]
     scores = np.array([curves.aic(curve, found.time, FINE) for curve in kept])
     weights = np.exp(-0.5 * (scores - scores.min()))
-    return estimate(found.law, kept, weights / weights.sum(), count, used, level)
+    return estimate(found.law, kept, weights / weights.sum(), count, found.used, level)
 
 
 def _doubt(found: _Candidate, sized: Estimate) -> str:
@@ -258,14 +254,13 @@ def _rank_scores(values: Vector, rank: int) -> dict[str, float]:
     y = np.log(np.maximum(shares, max(float(shares[rank]), EPS)))
     scores = {"finite rank": curves.bic(curves.Curve(np.zeros_like(y), rank + 1), 1.0)}
     if y.size >= LEAST_VALUES:
-        plain = curves.unlifted(index(y), y)
-        best = {name: curves.chosen(group, 1.0) for name, group in plain.items()}
-        scores |= {name: curves.bic(curve, 1.0) for name, curve in best.items()}
+        for name, group in curves.laws(index(y), y, lifted=False).items():
+            scores[name] = curves.bic(curves.chosen(group, 1.0), 1.0)
     return scores
 
 
 def _windows(count: int) -> list[tuple[int, int]]:
-    """Ranges of k to try, the widest first: powers of two to the ends of the last quarters."""
+    """Ranges of k to try, the widest first, from powers of two up to a sixteenth of the values."""
     starts = [1 << i for i in range(max(count // 16, 1).bit_length())]
     ends = [count, (3 * count) // 4, count // 2]
     return [(lo, hi) for hi in ends for lo in starts if hi - lo + 1 >= LEAST_VALUES]

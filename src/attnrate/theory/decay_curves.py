@@ -107,28 +107,29 @@ def _by_bend(name: str, k: Vector, bend: float) -> Vector:
     return 1.0 / (k + bend) if name == "power" else 1.0 - np.hypot(k, bend) / bend
 
 
-def laws(k: Vector, y: Vector) -> dict[str, list[Curve]]:
+def laws(k: Vector, y: Vector, lifted: bool = True) -> dict[str, list[Curve]]:
     """By law, the curves that may be it: first the plain one, then those with one parameter more.
 
-    A floor is tried for a power law and an exponential whose residuals rise towards both ends: it
-    bends a straight line upwards.
+    Where `lifted`, a floor is tried for a power law and an exponential whose residuals rise towards
+    both ends: it bends a straight line upwards.
     """
-    found = unlifted(k, y)
-    for name in ("power", "exponential"):
-        plain = found[name][0]
-        if plain.rms > 1e-6 and _upwards(plain, k):
-            floored = (_floored(name, k, y, join) for join in JOINS)
-            found[name] += [curve for curve in floored if curve is not None]
-    return found
-
-
-def unlifted(k: Vector, y: Vector) -> dict[str, list[Curve]]:
-    """By law, the curves that may be it without a floor."""
-    return {
-        "power": [_line("power", k, y), _shifted_power(k, y)],
-        "exponential": [_line("exponential", k, y)],
-        "superexponential": [_superexponential(k, y)],
+    power, exponential = (_line(name, k, y) for name in ("power", "exponential"))
+    # A larger shift would turn the power law into an exponential under another name.
+    shifts = np.geomspace(1e-3, 1.0 + k[-1] / 8.0, 40)
+    # With a larger z none of the values would show that k log k takes over from k².
+    z = np.geomspace(1e-2, 2.0 * k[-1], 40)
+    # Chosen only by strong evidence against the exponential, so that a near miss need not be exact.
+    worth = 0.8 * exponential.sse
+    found = {
+        "power": [power, _bent("power", k, y, shifts, lambda g: g - 1.0)],
+        "exponential": [exponential],
+        "superexponential": [_bent("superexponential", k, y, z, lambda g: g, worth)],
     }
+    for plain in (power, exponential) if lifted else ():
+        if plain.rms > 1e-6 and _upwards(plain, k):
+            floored = (_floored(plain.name, k, y, join) for join in JOINS)
+            found[plain.name] += [curve for curve in floored if curve is not None]
+    return found
 
 
 def chosen(curves: list[Curve], time: float) -> Curve:
@@ -221,25 +222,6 @@ def _bent(
         options={"xatol": 1e-9},
     )
     return _line(name, k, y, bend(float(np.exp(found.x))), 3)
-
-
-def _shifted_power(k: Vector, y: Vector) -> Curve:
-    """(k + shift)^-alpha by least squares; the shift stays below an eighth of the last k.
-
-    A larger shift would turn the power law into an exponential under another name.
-    """
-    return _bent("power", k, y, np.geomspace(1e-3, 1.0 + k[-1] / 8.0, 40), lambda g: g - 1.0)
-
-
-def _superexponential(k: Vector, y: Vector) -> Curve:
-    """Debye's form by least squares; z stays below twice the last k.
-
-    With a larger z none of the values would show that k log k takes over from k².
-    """
-    # Chosen only by strong evidence against the exponential, so that a near miss need not be exact.
-    worth = 0.8 * _line("exponential", k, y).sse
-    grid = np.geomspace(1e-2, 2.0 * k[-1], 40)
-    return _bent("superexponential", k, y, grid, lambda g: g, worth)
 
 
 def _upwards(line: Curve, k: Vector) -> bool:
