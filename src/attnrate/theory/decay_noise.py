@@ -106,7 +106,9 @@ def _likely(law: Curve, k: Vector, window: slice) -> _Likely:
     seen = _looks(law.residual[None, :])[0]
     first, second, third = _noise(k.size)
 
-    def drawn(z: Spectra, size: Draws, bias: Float[np.ndarray, "draws p"]) -> tuple[Spectra, Looks]:
+    def drawn(
+        z: Float[np.ndarray, "draws all"], size: Draws, bias: Float[np.ndarray, "draws p"]
+    ) -> tuple[Spectra, Looks]:
         true = exact - bias @ design.T
         noisy = true + size[:, None] * z
         noisy.sort(axis=1)
