@@ -22,11 +22,6 @@ _SAME = 1e-11
 _LENGTH = 6
 
 
-def check_B_1(seed: object = 0) -> tuple[Check, Check, Check]:
-    """The three parts of Prop. B.1."""
-    return check_B_1_1(seed=seed), check_B_1_2(seed=seed), check_B_1_3(seed=seed)
-
-
 def check_B_1_1(
     pair: tuple[AttentionTarget, AttentionTarget] | None = None,
     samples: object = 500,
@@ -192,7 +187,7 @@ def _equal_pairs() -> list[tuple[AttentionTarget, AttentionTarget]]:
 
 
 def _keyed(target: AttentionTarget, psi: Function) -> AttentionTarget:
-    """The same map with ρ(u, v) - ψ(v), and one more coordinate in f that makes up for ψ."""
+    """`target` written with ρ(u, v) - ψ(v), and with one more coordinate in f to make up for it."""
     return AttentionTarget(
         lambda y: target.F(y[..., :-1] / y[..., -1:]),
         lambda x: torch.exp(psi(x)) * torch.cat([target.f(x), torch.ones_like(x)], dim=-1),

@@ -150,14 +150,11 @@ def _settled_rate(t: Series, y: Series) -> tuple[float, float, float]:
     What holds early may not hold in the limit, and the limit is what Eq. 76 asks for.
     """
     starts = [start for start in (0, t.size // 4, t.size // 2) if t.size - start >= 5]
-    found = [_rate(t[start:], y[start:]) for start in starts]
-    for i, (rate, half) in enumerate(found):
-        later = found[i + 1 :]
-        if all(abs(rate - other) <= wide + half for other, wide in later):
-            ends = [rate - half, rate + half, *(other for other, _ in later)]
-            return rate, min(ends), max(ends)
-    rate, half = found[-1]
-    return rate, rate - half, rate + half
+    (rate, half), *later = (_rate(t[start:], y[start:]) for start in starts)
+    while not all(abs(rate - other) <= wide + half for other, wide in later):
+        (rate, half), *later = later
+    ends = [rate - half, rate + half, *(other for other, _ in later)]
+    return rate, min(ends), max(ends)
 
 
 def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Series, Series]:

@@ -222,17 +222,15 @@ def pair_product(intervals: object) -> Superposition:
     def down(x: Tensor) -> Tensor:
         return (high - x) / wide
 
-    def square_of_sum(total: Tensor) -> Tensor:
-        return (wide * total + 2 * low) ** 2
+    def square(offset: float) -> Function:
+        return lambda total: (wide * total + offset) ** 2
 
-    def square_of_difference(total: Tensor) -> Tensor:
-        return (wide * total - wide) ** 2
-
+    of_sum, of_difference = square(2 * low), square(-wide)
     return Superposition(
         [[up, up], [up, down]],
         [
-            [lambda a: square_of_sum(a) / 4, lambda b: -square_of_difference(b) / 4],
-            [torch.zeros_like, square_of_difference],
+            [lambda a: of_sum(a) / 4, lambda b: -of_difference(b) / 4],
+            [torch.zeros_like, of_difference],
         ],
     )
 
