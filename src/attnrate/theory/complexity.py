@@ -15,9 +15,8 @@ import torch
 from jaxtyping import Float
 from torch.autograd.functional import jacobian
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, require_number, require_whole
 from attnrate.targets import AttentionTarget
-from attnrate.targets.checks import require_number
 from attnrate.theory.basis import (
     CouplingBasis,
     TokenFunction,
