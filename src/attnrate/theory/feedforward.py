@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import optimize
 
-from attnrate.errors import InputError, require_callable, require_whole
-from attnrate.targets.checks import require_number
+from attnrate.errors import InputError, require_callable, require_number, require_whole
 from attnrate.theory.fourier import fourier_moment
 from attnrate.theory.smooth import (
     Function,
