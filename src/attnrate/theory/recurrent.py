@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy import special
 
 from attnrate.errors import InputError, require_whole
+from attnrate.theory.decay_curves import LEAST_VALUES
 from attnrate.theory.decay_result import real_vector
 
 Series = Float[np.ndarray, " e"]
@@ -17,9 +18,6 @@ Column = Callable[[Series], Series]
 
 HORIZON = 1 << 16
 """A kernel given as a function is followed to this lag at most."""
-
-LEAST_VALUES = 8
-"""Fewer peaks of a kernel than this say nothing about its decay."""
 
 UNDERFLOW = -690.0
 """log|rho| below which float64 no longer holds the kernel: a zero after it is no finite support."""
