@@ -6,8 +6,7 @@ import subprocess
 import pytest
 
 from attnrate.data import unpack as unpacking
-from attnrate.data.catalogues import messages
-from attnrate.data.debian import available
+from attnrate.data.catalogues import available, messages
 from attnrate.data.registry import FetchError
 from attnrate.data.unpack import unpack
 

@@ -9,9 +9,8 @@ import time
 import pytest
 
 from attnrate.data import translation as room
-from attnrate.data.catalogues import messages
+from attnrate.data.catalogues import available, messages
 from attnrate.data.clean import cleaned
-from attnrate.data.debian import available
 from attnrate.data.gather import gather
 from attnrate.data.readers import readers
 from attnrate.data.registry import ArchiveError, FetchError, Package, UnreachableError

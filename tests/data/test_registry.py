@@ -21,7 +21,7 @@ from attnrate.data.registry import (
     cache_folder,
     discard,
     fetch,
-    settle,
+    made_at,
     work_folder,
 )
 from attnrate.data.unpack import unpack
@@ -220,12 +220,27 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
         fetch(package("npm", "toy", "f.bin", b"data"))
 
 
-def test_of_two_processes_that_make_a_folder_the_first_wins(tmp_path):
+def test_of_two_processes_that_make_a_folder_the_first_wins(cache, tmp_path):
     for number in "12":
-        (tmp_path / number).mkdir()
-        (tmp_path / number / "file").write_text(number)
-        settle(tmp_path / number, tmp_path / "place")
+        with made_at(tmp_path / "place", 1) as made:
+            made.mkdir()
+            (made / "file").write_text(number)
     assert (tmp_path / "place" / "file").read_text() == "1"
+
+
+def test_a_file_is_replaced_and_one_that_is_not_complete_never_is(cache, tmp_path):
+    def make(text, fail=False):
+        with made_at(tmp_path / "new" / "place", 1) as made:
+            made.write_text(text)
+            if fail:
+                raise KeyboardInterrupt
+
+    make("1")
+    make("2")
+    with pytest.raises(KeyboardInterrupt):
+        make("half", fail=True)
+    assert (tmp_path / "new" / "place").read_text() == "2"
+    assert not list(cache.iterdir())
 
 
 def test_only_the_wanted_files_are_unpacked(shelf, tmp_path):
@@ -286,11 +301,11 @@ def test_what_was_fetched_is_discarded_and_what_was_put_there_stays(shelf, cache
     wanted = a_wheel(shelf)
     place = fetch(wanted)
     data = place.read_bytes()
-    discard(wanted)
+    discard([wanted])
     assert os.listdir(place.parent) == []
     place.write_bytes(data)
     assert fetch(wanted) == place
-    discard(wanted)
+    discard([wanted])
     assert place.is_file()
 
 
@@ -304,7 +319,7 @@ def test_a_file_put_there_after_a_corrupt_one_stays(shelf, cache, monkeypatch):
         fetch(wanted)
     place.write_bytes(data)
     fetch(wanted)
-    discard(wanted)
+    discard([wanted])
     assert place.read_bytes() == data
 
 

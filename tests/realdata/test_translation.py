@@ -6,19 +6,18 @@ from pathlib import Path
 import pytest
 
 from attnrate.data.bpe import vocabulary
-from attnrate.data.catalogues import messages
+from attnrate.data.catalogues import available, messages
 from attnrate.data.clean import key
-from attnrate.data.debian import available
 from attnrate.data.readers import readers
 from attnrate.data.translation import (
     DOCUMENTED_TEST,
     FEWEST_PAIRS,
+    TEST,
     TESTS,
     _split,
     split_by_package,
     translation,
 )
-from attnrate.data.translation_packages import TEST
 from attnrate.training.sentences import sentences
 
 pytestmark = pytest.mark.realdata

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnrate.data.registry import FetchError, cache_folder, work_folder
+from attnrate.data.registry import FetchError, cache_folder, made_at, require_installed
 from attnrate.data.translation import Translation
 from attnrate.errors import InputError, require_whole
 
@@ -51,22 +51,14 @@ class Vocabulary:
 def vocabulary(data: Translation, size: object = 8000) -> Vocabulary:
     """The vocabulary of so many tokens for these training pairs; cached."""
     wanted = require_whole("size", size, LEAST_SIZE, MOST_SIZE)
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise FetchError(
-            "tokenizers is needed for a vocabulary and is not here",
-            f"{wanted} tokens",
-            "Install it: pip install 'attnrate[data]'.",
-        ) from None
+    require_installed("tokenizers", "make a vocabulary", f"{wanted} tokens")
+    from tokenizers import Tokenizer
+
     digest = hashlib.sha256(f"1 {data.manifest['sha256']['train']} {wanted}".encode()).hexdigest()
     place = cache_folder() / "translation" / f"bpe-{wanted}-{digest[:12]}.json"
     if not place.is_file():
-        trained = _trained(data, wanted)
-        with work_folder(10_000_000) as work:
-            trained.save(str(work / place.name))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            (work / place.name).replace(place)
+        with made_at(place, 10_000_000) as made:
+            _trained(data, wanted).save(str(made))
     try:
         tokenizer = Tokenizer.from_file(str(place))
     # the library raises a bare Exception

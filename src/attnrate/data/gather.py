@@ -7,9 +7,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from attnrate.data.catalogues import fetch_for_messages, messages
+from attnrate.data.catalogues import available, fetch_for_messages, messages
 from attnrate.data.clean import Cleaned, cleaned
-from attnrate.data.debian import available
 from attnrate.data.readers import Readers, readers
 from attnrate.data.registry import (
     ArchiveError,

