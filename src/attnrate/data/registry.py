@@ -211,7 +211,7 @@ def work_folder(needed: int) -> Iterator[Path]:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(needed) from None
         if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise _unwritable(problem.strerror, cache) from None
+            raise _unwritable(problem.strerror or str(problem), cache) from None
         raise
 
 
