@@ -7,14 +7,13 @@ and neomutt would be such), and Sylpheed is held out together with Claws Mail, i
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnrate.data.cached import OutdatedError, opened_or_made
 from attnrate.data.catalogues import Pairs, by_hand, version_of
-from attnrate.data.clean import Cleaned, cleaned, key
+from attnrate.data.clean import Cleaned, key
 from attnrate.data.gather import gather, told
 from attnrate.data.registry import (
     FetchError,
@@ -139,7 +138,7 @@ def _current(place: Path) -> Translation:
 def _made(place: Path, small: bool, workers: int | None) -> Translation:
     held_out = {name for split, names in SPLITS.items() if split != "train" for name in names}
     gathered = gather(package_names(small), held_out, way_out(), workers)
-    splits, counts = _split(gathered.pairs)
+    splits, counts = split_by_package(gathered.pairs)
     for name, fewest in (FEWEST_OF_SMALL if small else FEWEST_PAIRS).items():
         if len(splits[name]) < fewest:
             raise FetchError(
@@ -169,16 +168,6 @@ def _made(place: Path, small: bool, workers: int | None) -> Translation:
 
 
 def split_by_package(
-    raw: dict[Package, Pairs],
-) -> tuple[dict[str, Pairs], dict[str, dict[str, int]]]:
-    """Clean pairs of each split, and how many messages and pairs each package had.
-
-    `raw` has the messages of each package as they are; they are cleaned here, one after the other.
-    """
-    return _split({package: cleaned(messages) for package, messages in raw.items()})
-
-
-def _split(
     gathered: dict[Package, Cleaned],
 ) -> tuple[dict[str, Pairs], dict[str, dict[str, int]]]:
     """Pairs of each split without repetition, and how many messages and pairs each package had.
@@ -223,11 +212,6 @@ def _opened(folder: Path) -> Translation:
         text = gzip.decompress((folder / f"{name}.tsv.gz").read_bytes())
         if hashlib.sha256(text).hexdigest() != manifest["sha256"][name]:
             raise ValueError(f"{name} has another checksum")
-        splits[name] = tuple(_pairs(text.decode().splitlines()))
+        sides = (line.split("\t") for line in text.decode().splitlines())
+        splits[name] = tuple((english, german) for english, german in sides)
     return Translation(**splits, manifest=manifest, folder=folder)
-
-
-def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        english, german = line.split("\t")
-        yield english, german
