@@ -21,7 +21,6 @@ from attnrate.data.registry import (
     cache_folder,
     discard,
     fetch,
-    made_at,
     work_folder,
 )
 from attnrate.data.unpack import unpack
@@ -218,29 +217,6 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path / "file"))
     with pytest.raises(FetchError, match="cannot be written"):
         fetch(package("npm", "toy", "f.bin", b"data"))
-
-
-def test_of_two_processes_that_make_a_folder_the_first_wins(cache, tmp_path):
-    for number in "12":
-        with made_at(tmp_path / "place", 1) as made:
-            made.mkdir()
-            (made / "file").write_text(number)
-    assert (tmp_path / "place" / "file").read_text() == "1"
-
-
-def test_a_file_is_replaced_and_one_that_is_not_complete_never_is(cache, tmp_path):
-    def make(text, fail=False):
-        with made_at(tmp_path / "new" / "place", 1) as made:
-            made.write_text(text)
-            if fail:
-                raise KeyboardInterrupt
-
-    make("1")
-    make("2")
-    with pytest.raises(KeyboardInterrupt):
-        make("half", fail=True)
-    assert (tmp_path / "new" / "place").read_text() == "2"
-    assert not list(cache.iterdir())
 
 
 def test_only_the_wanted_files_are_unpacked(shelf, tmp_path):

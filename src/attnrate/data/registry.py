@@ -215,25 +215,6 @@ def work_folder(needed: int) -> Iterator[Path]:
         raise
 
 
-@contextmanager
-def made_at(place: Path, needed: int) -> Iterator[Path]:
-    """A path to write a file or a folder at, which is moved to `place` when it is complete.
-
-    It is in a folder of its own, which may hold other files on the way and is gone afterwards;
-    `needed` are the bytes that all of them take. Another process may have been there first with a
-    folder: that one stays.
-    """
-    with work_folder(needed) as work:
-        made = work / place.name
-        yield made
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            made.replace(place)
-        except OSError as problem:
-            if not (problem.errno in (errno.ENOTEMPTY, errno.EEXIST) and place.is_dir()):
-                raise
-
-
 def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
     """Those that have not been changed for so long; one that has gone meanwhile is left out."""
     found = []

