@@ -271,23 +271,22 @@ def _run(package: Package, work: Path) -> None:
     spare.mkdir()
     where = {"TMPDIR": str(spare), "npm_config_cache": str(spare), "HF_XET_CACHE": str(spare)}
     said = work / "client.log"
-    with said.open("wb") as log:
-        client = subprocess.Popen(
+    with (
+        said.open("wb") as log,
+        subprocess.Popen(
             [sys.executable, "-I", str(Path(__file__).with_name("client.py")), *command],
             cwd=work,
             env=os.environ | where,
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-        )
+        ) as client,
+    ):
         try:
             _follow(client, package, work)
         finally:
-            if client.poll() is None:
-                client.terminate()
-                client.wait()
-            assert client.stdin is not None
-            client.stdin.close()
+            client.terminate()
+            client.wait()
     if client.returncode == 0:
         return
     text = said.read_text(errors="replace")

