@@ -29,13 +29,6 @@ from attnrate.terminal import say
 _STALE = 86_400.0  # seconds, a day
 _FETCHERS = (sys.executable, "-P", str(Path(__file__).with_name("fetchers.py")))
 
-_INSTALL = {
-    "pip": "Install pip (python -m ensurepip)",
-    "npm": "Install Node.js, which has npm",
-    "huggingface_hub": "Install it (pip install huggingface_hub)",
-    "apt": "Use a Debian or Ubuntu system with its package lists up to date (apt-get update)",
-}
-
 
 @dataclass(eq=False)
 class FetchError(AttnrateError):
@@ -334,6 +327,14 @@ def _bytes_in(folder: Path) -> int:
             with suppress(OSError):
                 total += (Path(place) / name).stat().st_size
     return total
+
+
+_INSTALL = {
+    "pip": "Install pip (python -m ensurepip)",
+    "npm": "Install Node.js, which has npm",
+    "huggingface_hub": "Install it (pip install huggingface_hub)",
+    "apt": "Use a Debian or Ubuntu system with its package lists up to date (apt-get update)",
+}
 
 
 def _no_client(package: Package) -> FetchError:
