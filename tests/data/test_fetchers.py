@@ -78,7 +78,7 @@ def index(source, cache, monkeypatch, tmp_path):
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         asked.address = f"http://127.0.0.1:{server.server_port}/simple"
-        (tmp_path / "pip.conf").write_text(f"[global]\nindex-url = {asked.address}\n")
+        (tmp_path / "pip.conf").write_text(f"[global]\nindex_url = {asked.address}\n")
         yield asked
         server.shutdown()
 
@@ -92,9 +92,9 @@ def test_it_comes_from_the_index_that_pip_is_set_to(index, source):
 @pytest.mark.parametrize(
     "settings",
     [
-        "[global]\nindex-url = {nothing}\nextra-index-url = {nothing}\n    {index}\n",
-        "[global]\nindex-url = {nothing}\n[download]\nindex-url = {index}\n",
-        "[global]\nindex-url = {index}\nfind-links = /nothing/here\nquiet = 1\n",
+        "[global]\nindex_url = {nothing}\nextra_index_url = {nothing}\n    {index}\n",
+        "[global]\nindex_url = {nothing}\n[download]\nindex_url = {index}\n",
+        "[global]\nindex_url = {index}\nfind-links = /nothing/here\nquiet = 1\n",
     ],
     ids=["one of several", "for downloads alone", "beside a folder that is not there, quietly"],
 )

@@ -29,7 +29,7 @@ def pip_settings() -> dict[str, str]:
         for line in listed.stdout.splitlines():
             name, _, value = line.partition("=")
             if name.startswith(section):
-                found[name.removeprefix(section)] = str(ast.literal_eval(value))
+                found[name.removeprefix(section).replace("-", "_")] = str(ast.literal_eval(value))
     return found
 
 
@@ -39,14 +39,14 @@ def source_distribution(name: str, file: str) -> None:
 
     settings = pip_settings()
     indexes: list[str] = []
-    if settings.get("no-index", "0").lower() in ("0", "false", "no", "off", ""):
+    if settings.get("no_index", "0").lower() in ("0", "false", "no", "off", ""):
         # a finder that is given no place looks in the one that is usual, as pip does
         (usual,) = (source["url"] for source in PackageFinder().sources)
-        indexes = [settings.get("index-url", usual), *settings.get("extra-index-url", "").split()]
+        indexes = [settings.get("index_url", usual), *settings.get("extra_index_url", "").split()]
     session = _session(settings, indexes)
     there: list[str] = []
     problems: list[str] = []
-    for place in (*settings.get("find-links", "").split(), *indexes):
+    for place in (*settings.get("find_links", "").split(), *indexes):
         finder = PackageFinder(session, index_urls=[place], ignore_compatibility=True)
         if place not in indexes:
             finder.sources = [{"url": place, "type": "find_links"}]
@@ -72,11 +72,11 @@ def _session(settings: dict[str, str], indexes: list[str]) -> "Fetcher":
 
     authority = settings.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE")
     session = PyPIClient(
-        trusted_hosts=settings.get("trusted-host", "").split(),
+        trusted_hosts=settings.get("trusted_host", "").split(),
         verify=ssl.create_default_context(cafile=authority) if authority else True,
-        cert=settings.get("client-cert"),
+        cert=settings.get("client_cert"),
         proxy=settings.get("proxy"),
-        timeout=float(settings.get("timeout") or settings.get("default-timeout") or 15),
+        timeout=float(settings.get("timeout") or settings.get("default_timeout") or 15),
         auth=MultiDomainBasicAuth(prompting=False, index_urls=indexes),
         follow_redirects=True,
         headers={"Accept-Encoding": "identity"},  # what is packed already must come as it is
