@@ -1,6 +1,7 @@
 """The translation pairs of this machine's Debian: as many as promised, German, without a leak."""
 
 import hashlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from attnrate.data.bpe import vocabulary
 from attnrate.data.catalogues import available, messages
 from attnrate.data.clean import cleaned, key
-from attnrate.data.readers import readers
+from attnrate.data.readers import Readers
 from attnrate.data.translation import (
     DOCUMENTED_TEST,
     FEWEST_PAIRS,
@@ -56,7 +57,7 @@ def test_processes_make_the_same_test_set(data, real):
     packages = list(available(TEST).values())
     for package in packages:
         real(COMMAND, messages, package)  # in the cache, or the processes would fetch them
-    with readers(2) as crew:
+    with closing(Readers(2)) as crew:
         read = [crew.read(package) for package in packages]
         pairs = {package: each.result() for package, each in zip(packages, read, strict=True)}
     assert tuple(split_by_package(pairs)[0]["test"]) == data.test

@@ -4,12 +4,12 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from attnrate.data.catalogues import available, fetch_for_messages, messages
 from attnrate.data.clean import Cleaned, cleaned
-from attnrate.data.readers import Readers, readers
+from attnrate.data.readers import Readers
 from attnrate.data.registry import (
     ArchiveError,
     FetchError,
@@ -63,8 +63,10 @@ def gather(
             remedy,
         )
     begun: Begun = {}
+    count = workers or _worth(found.values())
+    helped = closing(Readers(count)) if count > 1 else nullcontext()
     try:
-        with _crew(workers or _worth(found.values())) as crew, _shown(len(found)) as show:
+        with helped as crew, _shown(len(found)) as show:
             for package in found.values():
                 show(len(begun), len(begun) - len(_unread(begun)), package.name)
                 begun[package] = _begin(package, crew)
@@ -106,10 +108,6 @@ def _worth(packages: Collection[Package]) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     enough = sum(package.size for package in packages) // _WORTH_A_PROCESS
     return max(1, min(cores or 1, enough))
-
-
-def _crew(workers: int) -> AbstractContextManager[Readers | None]:
-    return readers(workers) if workers > 1 else nullcontext()
 
 
 def _begin(package: Package, crew: Readers | None) -> "Future[Cleaned]":

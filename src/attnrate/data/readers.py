@@ -13,9 +13,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from queue import SimpleQueue
 from typing import IO, BinaryIO, cast
@@ -29,7 +28,7 @@ _GRACE = 5.0  # seconds for a process to take away what it was writing
 
 
 class Readers:
-    """A fixed number of processes; each reads one package at a time."""
+    """A fixed number of processes; each reads one package at a time. To be closed after use."""
 
     def __init__(self, count: int) -> None:
         self._all = [_start() for _ in range(count)]
@@ -86,16 +85,6 @@ class Readers:
         if "error" in said:
             raise _ERRORS[said.pop("error")](**said)
         return Cleaned(said["messages"], [(english, german) for english, german in said["pairs"]])
-
-
-@contextmanager
-def readers(count: int) -> Iterator[Readers]:
-    """Processes that read packages; none is left afterwards, however the work ended."""
-    crew = Readers(count)
-    try:
-        yield crew
-    finally:
-        crew.close()
 
 
 def _start() -> "subprocess.Popen[bytes]":
