@@ -1,35 +1,56 @@
-"""Violins of singular values over inputs, as in the paper's Fig. 2."""
+"""Spectra of a head as figures in plain data: violins over the inputs, as in the paper's Fig. 2."""
 
-from typing import TYPE_CHECKING
+import math
 
 import numpy as np
 
+from attnrate.figures.figure import Series, Style, Violins, violin_values
 from attnrate.spectra.result import Profile
+from attnrate.theory.decay_result import SMOOTH
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+MOST_VIOLINS = 32
+#: Smaller values, as shares of the largest, are rounding of a float32 model and are not drawn
+ROUNDING = 1e-6
 
-_SHOWN = 32
 
+def violins(profile: Profile, layer: object, head: object, title: str) -> Violins:
+    """Each σ_k of a head over the inputs, its pooled spectrum and the law that fits that.
 
-def violins(profile: Profile, layer: object, head: object) -> "Figure":
-    """Each singular value's distribution over inputs, with the pooled spectrum drawn across."""
-    from matplotlib.figure import Figure
-
-    sigma, pooled = profile.sigma(layer, head), profile.pooled(layer, head)
-    count = min(_SHOWN, sigma.shape[1])
-    places = np.arange(1, count + 1)
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.subplots()
-    if len(sigma) > 1:
-        axes.violinplot(sigma[:, :count], places, widths=0.8, showextrema=False, showmedians=True)
-    else:
-        axes.plot(places, sigma[0, :count], "o", label="the one input")
-    axes.plot(places, pooled[:count], "k--", linewidth=1, label="all inputs together")
-    axes.set(
-        xlabel="k",
-        ylabel="σ_k of the logits / √(T S)",
-        title=f"{profile.model}, {profile.layer(layer).name}, head {head}: {len(sigma)} inputs",
+    A head of many dimensions has a violin at every so manieth k.
+    """
+    sigma = profile.sigma(layer, head).astype(float)
+    pooled = profile.pooled(layer, head).astype(float)
+    law = profile.decay(layer, head)
+    places = range(1, sigma.shape[1] + 1, stride(sigma.shape[1]))
+    least = ROUNDING * max(float(sigma.max()), float(pooled.max()))
+    lines = [line("all inputs together", pooled, least)]
+    if law.law in SMOOTH and law.used is not None:
+        k = np.arange(law.used[0], law.used[1] + 1, dtype=float)
+        fitted = tuple(law.predict(k).tolist())
+        lines.append(Series("law of decay", tuple(k.tolist()), fitted, style="theory"))
+    return Violins(
+        title,
+        "k",
+        "σ_k of the logits / √(T S)",
+        "σ_k over the inputs",
+        tuple(float(k) for k in places),
+        tuple(violin_values(_seen(sigma[:, k - 1], least)) for k in places),
+        tuple(lines),
+        "log",
     )
-    axes.legend()
-    return figure
+
+
+def stride(size: int) -> int:
+    """Which k of a head of that size have a violin: one in so many."""
+    return math.ceil(size / MOST_VIOLINS)
+
+
+def line(label: str, sigma: np.ndarray, least: float, style: Style = "measured") -> Series:
+    """A spectrum over k, with nothing where values are at most `least`."""
+    places = tuple(float(k) for k in range(1, len(sigma) + 1))
+    return Series(label, places, tuple(_seen(sigma, least)), style=style)
+
+
+def _seen(sigma: np.ndarray, least: float) -> list[float]:
+    """The values with nan for those that are rounding."""
+    return [float(value) if value > least else math.nan for value in sigma]

@@ -93,7 +93,20 @@ class Profile:
         spectra, index, _ = self._at(layer, head, "logits", None)
         if spectra.bias is None:
             return None
-        return np.asarray(_bias_spectra(_Identity(spectra.bias))[index])
+        return np.asarray(self._bias_spectra[spectra.bias.ctypes.data][index])
+
+    @functools.cached_property
+    def _bias_spectra(self) -> dict[int, Float[Array, "heads k"]]:
+        """Spectra of all position biases by their places in memory: layers may share one."""
+        found = {}
+        for layer in self.layers:
+            if layer.bias is not None and layer.bias.ctypes.data not in found:
+                centred = layer.bias.astype(float)
+                centred -= centred.mean(-1, keepdims=True)
+                size = np.sqrt(centred.shape[-1] * centred.shape[-2])
+                sigma = np.linalg.svd(centred, compute_uv=False) / size
+                found[layer.bias.ctypes.data] = sigma
+        return found
 
     def decay(self, layer: object, head: object) -> DecayFit:
         """The law of the pooled spectrum, or "none"."""
@@ -108,9 +121,13 @@ class Profile:
 
     def plot(self, layer: object = 0, head: object = 0) -> "Figure":
         """Violins of each singular value over the inputs, as in the paper's Fig. 2."""
+        from attnrate.figures.draw import draw
+        from attnrate.figures.figure import Figure
         from attnrate.spectra.draw import violins
 
-        return violins(self, layer, head)
+        name = self.layer(layer).name
+        title = f"{name}, head {head}: {len(self.tokens)} inputs"
+        return draw(Figure("violins", self.model, "", (violins(self, layer, head, title),)))
 
     def __str__(self) -> str:
         from attnrate.spectra.words import summary
@@ -177,31 +194,6 @@ class Profile:
                 return each
         numbers = ", ".join(str(each.number) for each in self.layers)
         raise InputError("no profiled layer has this number", layer, f"Known: {numbers}.")
-
-
-@dataclass(frozen=True)
-class _Identity:
-    """An array as a key by where it lies: layers that share a bias share its spectra."""
-
-    array: Array
-
-    @property
-    def _place(self) -> tuple[object, ...]:
-        return self.array.ctypes.data, self.array.shape, self.array.strides
-
-    def __hash__(self) -> int:
-        return hash(self._place)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other._place == self._place
-
-
-@functools.lru_cache(maxsize=8)
-def _bias_spectra(key: _Identity) -> Float[Array, "heads k"]:
-    bias = key.array.astype(float)
-    centred = bias - bias.mean(-1, keepdims=True)
-    size = np.sqrt(bias.shape[-1] * bias.shape[-2])
-    return np.asarray(np.linalg.svd(centred, compute_uv=False) / size)
 
 
 @functools.lru_cache(maxsize=4096)

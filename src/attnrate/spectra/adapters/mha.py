@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from attnrate.errors import InputError
-from attnrate.spectra.adapters.hooks import hooked, split
+from attnrate.spectra.adapters.hooks import split
 from attnrate.spectra.capture import Call, Edit, See, Site
 
 Tensor = torch.Tensor
@@ -80,12 +80,11 @@ class MultiheadAttention:
                 if isinstance(part, nn.TransformerDecoderLayer):
                     hook = keep_padding(part.multihead_attn)
                     handle = part.self_attn.register_forward_pre_hook(hook, with_kwargs=True)
-                    stack.enter_context(hooked(handle))
+                    stack.enter_context(handle)
             for site in sites:
                 part = site.module
-                stack.enter_context(hooked(part.register_forward_pre_hook(enter(site))))
-                after = part.register_forward_hook(leave, always_call=True)
-                stack.enter_context(hooked(after))
+                stack.enter_context(part.register_forward_pre_hook(enter(site)))
+                stack.enter_context(part.register_forward_hook(leave, always_call=True))
             fast = torch.backends.mha.get_fastpath_enabled()
             stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
             torch.backends.mha.set_fastpath_enabled(False)
