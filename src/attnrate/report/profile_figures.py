@@ -7,9 +7,15 @@ import numpy as np
 
 from attnrate.figures.figure import Curves, Figure, Matrix, Number, Series, Violins
 from attnrate.figures.words import number, with_interval
-from attnrate.spectra.draw import ROUNDING, line, stride, violins
-from attnrate.spectra.measures import rank_of
-from attnrate.spectra.result import SHARES, LayerSpectra, Profile
+from attnrate.spectra.measures import SHARES, rank_of
+from attnrate.spectra.result import (
+    ROUNDING,
+    LayerSpectra,
+    Profile,
+    line,
+    stride,
+    violins,
+)
 from attnrate.theory.decay import DecayFit
 
 if TYPE_CHECKING:

@@ -37,26 +37,18 @@ _ADVICE = {
 _SHARES = (0.05, 0.5, 0.95)  # quantiles over inputs that are kept
 
 
-def render_profile(profile: object, advice: object = None) -> str:
-    """One HTML file that tells what the model's attention uses; its figures lie in figures/.
-
-    `advice` is what `advise` returns, if it is to be on the page.
-    """
-    known = _as_profile(profile)
-    return _render(known, profile_figures(known), advice)
-
-
 def write_profile(profile: object, folder: object, advice: object = None) -> Path:
     """Write index.html (returned), figures/, heads.csv and profile.json.
 
     The folder must be new, empty, or one that an earlier call has made. All is written, or nothing.
     """
-    known = _as_profile(profile)
+    if not isinstance(profile, Profile):
+        raise InputError("this is not a profile", type(profile).__name__, "Call profile() first.")
     place = look_at(folder, COMMAND)[0]
-    figures = profile_figures(known)
-    page = _render(known, figures, advice)
-    plain = json.dumps(profile_to_plain(known), ensure_ascii=False, allow_nan=False, default=str)
-    table = known.to_frame().to_csv(index=False, lineterminator="\n")
+    figures = profile_figures(profile)
+    page = render_profile(profile, figures, advice)
+    plain = json.dumps(profile_to_plain(profile), ensure_ascii=False, allow_nan=False, default=str)
+    table = profile.to_frame().to_csv(index=False, lineterminator="\n")
     with filled_at_once(place, COMMAND) as fresh:
         (fresh / FIGURES).mkdir()
         for figure in figures.values():
@@ -106,7 +98,11 @@ def _rounded(values: np.ndarray, digits: int) -> list[Any]:
     return [float(f"{value:.{digits}g}") for value in values.tolist()]
 
 
-def _render(profile: Profile, figures: Mapping[str, Figure], advice: object) -> str:
+def render_profile(profile: Profile, figures: Mapping[str, Figure], advice: object = None) -> str:
+    """One HTML file that tells what the model's attention uses; its figures lie in figures/.
+
+    `advice` is what `advise` returns, if it is to be on the page.
+    """
     places: dict[str, Figure] = {}
     sections = []
     for id_, title, paragraph, names in SECTIONS:
@@ -204,9 +200,3 @@ def _advice(advice: object) -> dict[str, Any]:
     rows = tuple(tuple(row.values()) for row in frame.to_dict("records"))
     table = Table("Head sizes", tuple(_ADVICE.values()), rows)
     return {"lines": str(advice).splitlines(), "table": table}
-
-
-def _as_profile(profile: object) -> Profile:
-    if not isinstance(profile, Profile):
-        raise InputError("this is not a profile", type(profile).__name__, "Call profile() first.")
-    return profile

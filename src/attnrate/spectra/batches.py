@@ -78,6 +78,20 @@ def require_module(model: object) -> nn.Module:
     return model
 
 
+def not_finite(model: nn.Module) -> list[str]:
+    """The names of the model's weights that hold nan or inf."""
+    return [name for name, value in model.named_parameters() if not is_finite(value.detach())]
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether no number of a tensor is nan or inf.
+
+    They survive in the extremes, so that nothing of the tensor's own size is made.
+    """
+    values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return not values.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(values))).all())
+
+
 def size(batch: Batch) -> int:
     """How many inputs there are in a batch; entries of size 1 serve all of them."""
     if isinstance(batch, Tensor):
@@ -144,11 +158,10 @@ def run(model: nn.Module, batch: Batch) -> Any:
         if isinstance(problem, torch.OutOfMemoryError) or "allocate memory" in str(problem):
             raise NotEnoughMemoryError(
                 f"the memory does not suffice for a batch of {size(batch)} inputs "
-                f"({(str(problem).splitlines() or [''])[0]}). Take fewer at a time."
+                f"({first_line(problem)}). Take fewer at a time."
             ) from problem
-        said = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise InputError(
-            f"the model could not be run on these inputs ({said}); their shapes",
+            f"the model could not be run on these inputs ({first_line(problem)}); their shapes",
             {name: tuple(value.shape) for name, value in given.items()},
             f"It takes {', '.join(takes)}.",
         ) from problem
@@ -156,6 +169,11 @@ def run(model: nn.Module, batch: Batch) -> Any:
 
 class NotEnoughMemoryError(AttnrateError):
     """A batch that is too large for the device."""
+
+
+def first_line(problem: Exception) -> str:
+    """The first line of what a library says of a problem, or else the name of its kind."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
 @contextmanager

@@ -9,7 +9,6 @@ have no part in the cuts themselves, so that what is measured holds for inputs t
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 import torch
@@ -23,10 +22,11 @@ from attnrate.spectra.batches import Batch
 from attnrate.spectra.capture import Adapter, Call, Site
 from attnrate.spectra.cut import kept_tokens, losses, projection
 from attnrate.spectra.estimate import Gram, spectra
-from attnrate.spectra.measures import rank_of
-from attnrate.spectra.result import GAUGES, SHARES, Gauge, LayerSpectra, Profile, Stage
+from attnrate.spectra.measures import SHARES, rank_of
+from attnrate.spectra.result import GAUGES, Gauge, LayerSpectra, Profile, Stage
 
 Tensor = torch.Tensor
+_KEPT = ("name", "kind", "heads", "groups", "m_h", "rotary")  # what a profile keeps of a site
 
 
 def profile(
@@ -46,7 +46,7 @@ def profile(
     with cuts made from the others; 0 leaves that out. `gauge` is "softmax" or "none"; both are
     computed, this one is shown.
     """
-    require_choice("gauge", gauge, GAUGES)
+    shown = require_choice("gauge", gauge, GAUGES)
     sample_size = require_whole("cut_inputs", cut_inputs, 0)
     model = batches.require_module(model)
     adapter, sites = adapter_for(model)
@@ -71,18 +71,16 @@ def profile(
             AccuracyWarning,
             stacklevel=2,
         )
-    done = [found[site.name].done() for site in sites if found[site.name].calls]
-    if not done:
-        raise InputError(
-            "none of the attention layers was run on these inputs", [site.name for site in sites]
-        )
+    used = [site for site in sites if found[site.name].calls]
+    if not used:
+        raise InputError("none of the attention layers was run on these inputs", list(found))
+    done = [found[site.name].done() for site in used]
     if sample:
-        used = [site for site in sites if found[site.name].calls]
-        done = _with_cuts(model, adapter, used, sample, done, cast(Gauge, gauge))
+        done = _with_cuts(model, adapter, used, sample, done, shown)
     return Profile(
         model=name or type(model).__name__,
         family=adapter.family,
-        gauge=cast(Gauge, gauge),
+        gauge=shown,
         layers=tuple(done),
         tokens=found[done[0].name].tokens,
         made_by=provenance(),
@@ -165,7 +163,6 @@ class _Spectra:
 
     def done(self) -> LayerSpectra:
         """The layer's spectra, without cuts yet."""
-        site = self.site
         pooled = {
             (stage, gauge): sigma.cpu().numpy()
             for stage, moments in self._moments.items()
@@ -174,12 +171,7 @@ class _Spectra:
         query, key = self._for_cuts or self._moments["logits"]
         return LayerSpectra(
             number=self.number,
-            name=site.name,
-            kind=site.kind,
-            heads=site.heads,
-            groups=site.groups,
-            m_h=site.m_h,
-            rotary=site.rotary,
+            **{name: getattr(self.site, name) for name in _KEPT},
             scale=self._scale,
             sigma={key: np.concatenate(parts) for key, parts in self._sigma.items()},
             pooled=pooled,
@@ -204,10 +196,10 @@ def _with_cuts(
     done: list[LayerSpectra],
     gauge: Gauge,
 ) -> list[LayerSpectra]:
-    ranks = {
-        share: {layer.name: rank_of(layer.pooled["logits", gauge], share) for layer in done}
+    ranks = [
+        {layer.name: rank_of(layer.pooled["logits", gauge], share) for layer in done}
         for share in SHARES
-    }
+    ]
     cuts = [
         {
             layer.name: projection(
@@ -215,7 +207,7 @@ def _with_cuts(
             )
             for layer in done
         }
-        for of in ranks.values()
+        for of in ranks
     ]
     measured = losses(model, adapter, sites, sample, cuts)
     return [
@@ -223,7 +215,7 @@ def _with_cuts(
             layer,
             cuts={
                 share: (of[layer.name], loss[layer.name])
-                for (share, of), loss in zip(ranks.items(), measured, strict=True)
+                for share, of, loss in zip(SHARES, ranks, measured, strict=True)
                 if layer.name in loss
             },
         )
@@ -283,9 +275,7 @@ def _check_not_empty(site: Site, *moments: Gram) -> None:
 def _check_finite(site: Site, model: nn.Module, *moments: Gram) -> None:
     if all(bool(torch.isfinite(each.spread).all()) for each in moments):
         return
-    broken = [
-        name for name, value in model.named_parameters() if not bool(torch.isfinite(value).all())
-    ]
+    broken = batches.not_finite(model)
     raise InputError(
         f"queries or keys of {site.name} are not finite; the model's weights that are not",
         broken or "none",

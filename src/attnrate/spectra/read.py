@@ -58,17 +58,11 @@ def read_text(
     is dropped or, with short="pad", filled up under an attention mask; it stays if it is the only
     one.
     """
+    size, most = _amounts(batch, limit)
     cut = require_whole("length", length, 2)
-    size = require_whole("batch", batch, 1)
-    most = None if limit is None else require_whole("limit", limit, 1)
     require_choice("short", short, ("drop", "pad"))
     file = _file(path)
-    if loaded.longest is not None and cut > loaded.longest:
-        raise InputError(
-            f"the model takes at most {loaded.longest} tokens",
-            cut,
-            f"Pass a length of {loaded.longest} or less.",
-        )
+    _require_short("length", cut, loaded.longest)
     _require_names(loaded.model, ["input_ids", "attention_mask"])
     tokenizer = loaded.tokenizer()
     if not tokenizer.is_fast:
@@ -81,15 +75,12 @@ def read_text(
     if len(pieces) > 1 and short == "drop" and len(pieces[-1]) < cut:
         pieces = pieces[:-1]
     _require_known(np.concatenate(pieces), "input_ids", loaded.model)
-    filler = next(
-        (token for token in (tokenizer.pad_token_id, tokenizer.eos_token_id) if token is not None),
-        0,
-    )
+    filler = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
     def make(start: int, end: int) -> Batch:
         chosen = pieces[start:end]
         width = max(map(len, chosen))
-        ids = torch.full((len(chosen), width), int(filler))
+        ids = torch.full((len(chosen), width), int(filler or 0))
         mask = torch.zeros_like(ids)
         for row, piece in enumerate(chosen):
             ids[row, : len(piece)] = torch.from_numpy(piece)
@@ -106,16 +97,14 @@ def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object
     They are resized, cropped and normalised as preprocessor_config.json says; without that file
     to the size in the model's settings, with values from -1 to 1.
     """
-    size = require_whole("batch", batch, 1)
-    most = None if limit is None else require_whole("limit", limit, 1)
+    size, most = _amounts(batch, limit)
     where = Path(folder) if isinstance(folder, (str, Path)) else None
     if where is None or not where.is_dir():
         raise InputError("there is no such folder of images", folder, "Pass the path of a folder.")
     every = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)
     if not every:
         raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
-    count = len(every) if most is None else min(most, len(every))
-    files = [every[number * len(every) // count] for number in range(count)]
+    files = [every[number] for number in _spread(len(every), most)]
     name = "images" if isinstance(loaded.model, ViT) else "pixel_values"
     _require_names(loaded.model, [name])
     look = image_settings(loaded)
@@ -130,10 +119,8 @@ def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object
 
 def read_arrays(model: nn.Module, path: object, batch: object = 8, limit: object = None) -> Batches:
     """Arrays of an .npz file, named as the arguments of the model's forward; inputs come first."""
-    size = require_whole("batch", batch, 1)
-    most = None if limit is None else require_whole("limit", limit, 1)
-    file = _file(path)
-    arrays = _arrays(file)
+    size, most = _amounts(batch, limit)
+    arrays = _arrays(_file(path))
     _require_names(model, list(arrays))
     counts = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
     if len(set(counts.values())) > 1 or min(counts.values()) == 0:
@@ -151,6 +138,18 @@ def read_arrays(model: nn.Module, path: object, batch: object = 8, limit: object
     return Batches(inputs if most is None else min(inputs, most), size, make)
 
 
+def _amounts(batch: object, limit: object) -> tuple[int, int | None]:
+    """How many inputs to take at a time and at most, as the user has said it."""
+    most = None if limit is None else require_whole("limit", limit, 1)
+    return require_whole("batch", batch, 1), most
+
+
+def _spread(count: int, most: int | None) -> list[int]:
+    """Numbers of `most` things, or of all, that lie evenly among so many."""
+    taken = count if most is None else min(most, count)
+    return [number * count // taken for number in range(taken)]
+
+
 def _file(path: object) -> Path:
     file = Path(path) if isinstance(path, (str, Path)) else None
     if file is None or not file.is_file():
@@ -165,14 +164,11 @@ def _pieces(tokenizer: Any, file: Path, length: int, most: int | None) -> list[n
     window = length * _BYTES_PER_TOKEN
     size = file.stat().st_size
     if most is not None and size > most * window:
-        starts = [number * size // most for number in range(most)]
-        pieces = [_window(tokenizer, file, start, window, length) for start in starts]
+        pieces = [_window(tokenizer, file, start, window, length) for start in _spread(size, most)]
         if min(map(len, pieces)) == length:
             return pieces
     pieces = _cut(tokenizer, _text(file), length)
-    if most is None or len(pieces) <= most:
-        return pieces
-    return [pieces[number * len(pieces) // most] for number in range(most)]
+    return [pieces[number] for number in _spread(len(pieces), most)]
 
 
 def _window(tokenizer: Any, file: Path, start: int, window: int, length: int) -> np.ndarray:
@@ -271,7 +267,11 @@ def _tensor(name: str, array: np.ndarray, model: nn.Module) -> Tensor:
     if name in _TOKENS:
         if kind not in "iu":
             raise InputError(f"{name} must be whole numbers", str(array.dtype), "Pass int64.")
-        _require_short(array, name, model)
+        if array.ndim != 2 or array.shape[1] == 0:
+            raise InputError(
+                f"{name} must be of shape (inputs, tokens)", array.shape, "Reshape it."
+            )
+        _require_short(name, array.shape[1], longest_of(model))
         _require_known(array, name, model)
     return torch.from_numpy(array.astype({"f": np.float32, "b": np.bool_}.get(kind, np.int64)))
 
@@ -288,13 +288,10 @@ def _require_known(ids: np.ndarray, name: str, model: nn.Module) -> None:
         )
 
 
-def _require_short(ids: np.ndarray, name: str, model: nn.Module) -> None:
-    longest = longest_of(model)
-    if ids.ndim != 2 or ids.shape[1] == 0:
-        raise InputError(f"{name} must be of shape (inputs, tokens)", ids.shape, "Reshape it.")
-    if longest is not None and ids.shape[1] > longest:
+def _require_short(name: str, tokens: int, longest: int | None) -> None:
+    if longest is not None and tokens > longest:
         raise InputError(
-            f"{name} is longer than the model's positions",
-            ids.shape[1],
+            f"{name} is longer than the model's positions, which are at most {longest} tokens",
+            tokens,
             f"Cut the inputs to {longest} tokens.",
         )
