@@ -19,7 +19,8 @@ from jaxtyping import Float
 from attnrate.errors import InputError, require_none, require_whole
 from attnrate.spectra import batches
 from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.cut import losses, projection, run_cut
+from attnrate.spectra.batches import Watched
+from attnrate.spectra.cut import losses, run_cut
 from attnrate.spectra.measures import tails
 from attnrate.spectra.result import Gauge, LayerSpectra, Profile
 from attnrate.statistics import Interval, mean
@@ -108,22 +109,21 @@ class Advice:
         names = [layer.name for layer in self.layers]
         missing = [name for name in names if name not in known]
         require_none("the model lacks layers that were profiled", missing)
-        sites = [known[name] for name in names]
-        gauge = self.profile.gauge == "softmax"
+        watched = Watched(model, adapter, [known[name] for name in names])
         cut = {
-            layer.name: projection(spectra.query, spectra.key, [layer.size] * spectra.heads, gauge)
+            layer.name: spectra.cut_to([layer.size] * spectra.heads, self.profile.gauge)
             for layer, spectra in zip(self.layers, self.profile.layers, strict=True)
         }
         given = list(batches.batches(inputs))
-        alone = losses(model, adapter, sites, given, [cut])[0]
+        alone = losses(watched, given, [cut])[0]
         idle = [name for name in names if name not in alone]
         require_none("layers that were profiled do not run on these inputs", idle)
         changes: list[float] = []
         for batch in given:
             with batches.at_rest(model):
                 before = _output(batches.run(model, batch))
-            after = _output(run_cut(model, adapter, sites, batch, cut))
-            kept = batches.kept(batch, sites[-1].streams[0])
+            after = _output(run_cut(watched, batch, cut))
+            kept = batches.kept(batch, watched.sites[-1].streams[0])
             if kept is None or kept.shape != before.shape[:2]:
                 kept = None
             # one input after another: the outputs of a language model are large

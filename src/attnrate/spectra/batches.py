@@ -1,8 +1,9 @@
 """Inputs as batches, and running a model on them as it stands."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
-from attnrate.spectra.capture import Adapter, Call, See, Site
+from attnrate.spectra.capture import Adapter, Call, Edit, See, Site
 
 Tensor = torch.Tensor
 Batch = Mapping[str, Tensor] | Tensor
@@ -208,34 +209,47 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
         )
 
 
-def run_seen(
-    model: nn.Module, adapter: Adapter, sites: list[Site], batch: Batch, see: See
-) -> set[str]:
-    """Run a model at rest and hand over the first call of each site; who was called once more."""
-    seen: set[str] = set()
-    repeated: set[str] = set()
-    failed: list[Exception] = []
+@dataclass(frozen=True)
+class Watched:
+    """A model with those of its attention layers that are looked at, and how."""
 
-    def first(site: Site, call: Call) -> None:
-        if site.name in seen:
-            repeated.add(site.name)
-            return
-        seen.add(site.name)
-        try:
-            see(site, call)
-        except Exception as problem:
-            failed.append(problem)
-            raise
+    model: nn.Module
+    adapter: Adapter
+    sites: Sequence[Site]
 
-    with at_rest(model), adapter.watch(model, sites, first):
+    def see(self, batch: Batch, see: See) -> set[str]:
+        """Run the model at rest and hand over the first call of each site.
+
+        Returns the names of those that were called once more.
+        """
+        seen: set[str] = set()
+        repeated: set[str] = set()
+        failed: list[Exception] = []
+
+        def first(site: Site, call: Call) -> None:
+            if site.name in seen:
+                repeated.add(site.name)
+                return
+            seen.add(site.name)
+            try:
+                see(site, call)
+            except Exception as problem:
+                failed.append(problem)
+                raise
+
         try:
-            run(model, batch)
+            self.run(batch, first)
         except InputError:
             # what went wrong in looking is not the inputs' fault
             if failed:
                 raise failed[0] from None
             raise
-    return repeated
+        return repeated
+
+    def run(self, batch: Batch, see: See | None = None, edit: Edit | None = None) -> Any:
+        """What the model gives at rest, while calls go to `see` and queries through `edit`."""
+        with at_rest(self.model), self.adapter.watch(self.model, list(self.sites), see, edit):
+            return run(self.model, batch)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ Tensor = torch.Tensor
 Mask = Tensor | Callable[[slice], Tensor] | None
 Streams = tuple[str | None, str | None]
 """The entries of a batch that tell which queries and which keys are tokens; None: all of them."""
+Kept = tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None]
+"""Which queries and which keys are tokens and no padding; None: all of them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Call:
     plain: tuple[Float[Tensor, "batch heads T m_h"], Float[Tensor, "batch groups S m_h"]] | None = (
         None
     )
-    kept: tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None] = (None, None)
+    kept: Kept = (None, None)
 
 
 See = Callable[[Site, Call], None]

@@ -18,9 +18,9 @@ from attnrate.errors import AccuracyWarning, InputError, require_choice, require
 from attnrate.fitting.provenance import provenance
 from attnrate.spectra import batches
 from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.batches import Batch
-from attnrate.spectra.capture import Adapter, Call, Site
-from attnrate.spectra.cut import kept_tokens, losses, projection
+from attnrate.spectra.batches import Batch, Watched
+from attnrate.spectra.capture import Call, Site
+from attnrate.spectra.cut import kept_tokens, losses
 from attnrate.spectra.estimate import Gram, spectra
 from attnrate.spectra.measures import SHARES, rank_of
 from attnrate.spectra.result import GAUGES, Gauge, LayerSpectra, Profile, Stage
@@ -52,7 +52,7 @@ def profile(
     adapter, sites = adapter_for(model)
     _warn_of_unknown(model, sites)
     chosen = chosen_sites(sites, layers)
-    sites = list(chosen.values())
+    watched = Watched(model, adapter, list(chosen.values()))
     found = {site.name: _Spectra(number, site, model) for number, site in chosen.items()}
     sample: list[Batch] = []
     repeated: set[str] = set()
@@ -61,7 +61,7 @@ def profile(
         def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
             found[site.name].add(call, batch, held)
 
-        repeated |= batches.run_seen(model, adapter, sites, batch, see)
+        repeated |= watched.see(batch, see)
         if held:
             sample.append(batches.pick(batch, held))
     if repeated:
@@ -71,12 +71,12 @@ def profile(
             AccuracyWarning,
             stacklevel=2,
         )
-    used = [site for site in sites if found[site.name].calls]
+    used = [site for site in watched.sites if found[site.name].calls]
     if not used:
         raise InputError("none of the attention layers was run on these inputs", list(found))
     done = [found[site.name].done() for site in used]
     if sample:
-        done = _with_cuts(model, adapter, used, sample, done, shown)
+        done = _with_cuts(replace(watched, sites=used), sample, done, shown)
     return Profile(
         model=name or type(model).__name__,
         family=adapter.family,
@@ -189,27 +189,17 @@ def _sum(before: tuple[Gram, Gram] | None, query: Gram, key: Gram) -> tuple[Gram
 
 
 def _with_cuts(
-    model: nn.Module,
-    adapter: Adapter,
-    sites: list[Site],
-    sample: list[Batch],
-    done: list[LayerSpectra],
-    gauge: Gauge,
+    watched: Watched, sample: list[Batch], done: list[LayerSpectra], gauge: Gauge
 ) -> list[LayerSpectra]:
+    """The layers with what it does to them to cut each to the ranks that hold its energy."""
     ranks = [
         {layer.name: rank_of(layer.pooled["logits", gauge], share) for layer in done}
         for share in SHARES
     ]
     cuts = [
-        {
-            layer.name: projection(
-                layer.query, layer.key, of[layer.name].tolist(), gauge == "softmax"
-            )
-            for layer in done
-        }
-        for of in ranks
+        {layer.name: layer.cut_to(of[layer.name].tolist(), gauge) for layer in done} for of in ranks
     ]
-    measured = losses(model, adapter, sites, sample, cuts)
+    measured = losses(watched, sample, cuts)
     return [
         replace(
             layer,

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.figures.figure import Figure, Series, Style, Violins, violin_values
-from attnrate.spectra.cut import Loss
+from attnrate.spectra.cut import Loss, Projection, projection
 from attnrate.spectra.estimate import Gram
 from attnrate.spectra.measures import (
     SHARES,
@@ -65,6 +65,10 @@ class LayerSpectra:
     key: Gram = field(repr=False)
     cuts: Mapping[float, tuple[Int[Array, " heads"], Loss]] = field(repr=False)
     bias: Float[Array, "heads T S"] | None = field(repr=False, default=None)
+
+    def cut_to(self, ranks: Sequence[int], gauge: Gauge) -> Projection:
+        """P of every head that cuts the layer's heads to these ranks: q' = Pᵀ q."""
+        return projection(self.query, self.key, ranks, gauge == "softmax")
 
 
 @dataclass(frozen=True)
@@ -186,17 +190,13 @@ class Profile:
 
     def layer(self, layer: object) -> LayerSpectra:
         """A layer by its number or its name."""
-        if isinstance(layer, str):
-            known = {each.name: each for each in self.layers}
-            if layer not in known:
-                raise InputError("no layer has this name", layer, f"Known: {', '.join(known)}.")
-            return known[layer]
-        number = require_whole("layer", layer, 0)
-        for each in self.layers:
-            if each.number == number:
-                return each
-        numbers = ", ".join(str(each.number) for each in self.layers)
-        raise InputError("no profiled layer has this number", layer, f"Known: {numbers}.")
+        named = isinstance(layer, str)
+        asked = layer if named else require_whole("layer", layer, 0)
+        known = {each.name if named else each.number: each for each in self.layers}
+        if asked not in known:
+            what = "no layer has this name" if named else "no profiled layer has this number"
+            raise InputError(what, layer, f"Known: {', '.join(map(str, known))}.")
+        return known[asked]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -216,7 +216,8 @@ def _summary(profile: Profile) -> str:
         )
     if "bias_rms" in frame:
         size = (frame.bias_rms**2).mean() ** 0.5
-        logits = _rms(profile)
+        pooled = [layer.pooled["logits", profile.gauge] for layer in profile.layers]
+        logits = np.sqrt(np.concatenate([np.square(each).sum(-1) for each in pooled]).mean())
         lines.append(
             f"The position bias is apart from these: its root mean square is {size:.3g}, that of "
             f"the logits {logits:.3g}."
@@ -254,11 +255,6 @@ def _gauge(profile: Profile, frame: "pd.DataFrame") -> str:
         "What softmax does not see (rows' means) is taken out; with it, 99 % take "
         f"{frame.rank99_ungauged.median():g} dimensions."
     )
-
-
-def _rms(profile: Profile) -> float:
-    squares = [np.square(layer.pooled["logits", profile.gauge]).sum(-1) for layer in profile.layers]
-    return float(np.sqrt(np.concatenate(squares).mean()))
 
 
 def violins(profile: Profile, layer: object, head: object, title: str) -> Violins:
