@@ -92,7 +92,7 @@ def _layer_to_plain(layer: LayerSpectra, gauge: Gauge) -> dict[str, Any]:
 
 
 def _rounded(values: np.ndarray, digits: int) -> list[Any]:
-    """Nested lists of numbers with so many significant digits."""
+    """Nested lists of numbers with that number of significant digits."""
     if values.ndim > 1:
         return [_rounded(row, digits) for row in values]
     return [float(f"{value:.{digits}g}") for value in values.tolist()]
@@ -111,7 +111,9 @@ def render_profile(profile: Profile, figures: Mapping[str, Figure], advice: obje
             if name in figures:
                 spot = f"plot-{len(places) + 1}"
                 places[spot] = figures[name]
-                drawn.append(_entry(spot, figures[name]))
+                file = f"{FIGURES}/{safe_name(name)}"
+                panels = len(figures[name].panels)
+                drawn.append({"id": spot, "file": file, "figure": figures[name], "panels": panels})
         if drawn:
             sections.append(
                 {"id": id_, "title": title, "paragraphs": [paragraph], "figures": drawn}
@@ -128,11 +130,6 @@ def render_profile(profile: Profile, figures: Mapping[str, Figure], advice: obje
         layers=_layer_table(profile),
         sections=sections,
     )
-
-
-def _entry(spot: str, figure: Figure) -> dict[str, Any]:
-    file = f"{FIGURES}/{safe_name(figure.name)}"
-    return {"id": spot, "file": file, "figure": figure, "panels": len(figure.panels)}
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:

@@ -15,6 +15,14 @@ from jaxtyping import Bool, Float
 from torch import nn
 
 Tensor = torch.Tensor
+#: What families call the parts that make queries, keys and values
+PROJECTIONS = (
+    ("query", "key", "value"),  # BERT and its relatives, ViT as it was
+    ("q_proj", "k_proj", "v_proj"),  # Llama, Mistral, Qwen, Whisper, BART, CLIP, ViT as it is
+    ("q", "k", "v"),  # MPNet, T5
+    ("q_lin", "k_lin", "v_lin"),  # DistilBERT
+    ("W_Q", "W_K", "W_V"),  # this package
+)
 Mask = Tensor | Callable[[slice], Tensor] | None
 Streams = tuple[str | None, str | None]
 """The entries of a batch that tell which queries and which keys are tokens; None: all of them."""

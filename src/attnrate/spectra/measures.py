@@ -41,7 +41,7 @@ def rank_words(frame: "pd.DataFrame", share: float, of: str) -> str:
     )
 
 
-def law_words(frame: "pd.DataFrame", of: str) -> str:
+def law_counts(frame: "pd.DataFrame", of: str) -> str:
     """How many heads of a table have which law of decay."""
     counts = ", ".join(f"{law} {count}" for law, count in Counter(frame.law).most_common())
     return f"Laws of decay of the {len(frame)} {of}: {counts}."

@@ -14,7 +14,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
+from attnrate.errors import (
+    AccuracyWarning,
+    InputError,
+    require_choice,
+    require_none,
+    require_whole,
+)
 from attnrate.fitting.provenance import provenance
 from attnrate.spectra import batches
 from attnrate.spectra.adapters import adapter_for
@@ -142,8 +148,7 @@ class _Spectra:
             pairs["plain"] = call.plain
         for stage, (query, key) in pairs.items():
             q, k = Gram.of(query, kept[0]), Gram.of(key, kept[1])
-            _check_not_empty(self.site, q, k)
-            _check_finite(self.site, self._model, q, k)
+            _check(self.site, self._model, q, k)
             for gauge, sigma in zip(GAUGES, spectra(q, k, call.scale), strict=True):
                 self._sigma.setdefault((stage, gauge), []).append(sigma.float().cpu().numpy())
             self._moments[stage] = _sum(self._moments.get(stage), q, k)
@@ -251,23 +256,18 @@ def chosen_sites(sites: list[Site], layers: object) -> dict[int, Site]:
     return {number: sites[number] for number in sorted(picked)}
 
 
-def _check_not_empty(site: Site, *moments: Gram) -> None:
+def _check(site: Site, model: nn.Module, *moments: Gram) -> None:
+    """An InputError for inputs without tokens, and for queries or keys that are not finite."""
     for each in moments:
         empty = (each.count[:, 0] == 0).nonzero()[:, 0].tolist()
-        if empty:
-            raise InputError(
-                f"inputs are nothing but padding in {site.name}; their numbers in the batch",
-                empty,
-                "Leave them out.",
-            )
-
-
-def _check_finite(site: Site, model: nn.Module, *moments: Gram) -> None:
-    if all(bool(torch.isfinite(each.spread).all()) for each in moments):
-        return
-    broken = batches.not_finite(model)
-    raise InputError(
-        f"queries or keys of {site.name} are not finite; the model's weights that are not",
-        broken or "none",
-        "Load these weights anew." if broken else "Look at the inputs, or use a wider number type.",
-    )
+        said = f"inputs are nothing but padding in {site.name}; their numbers in the batch"
+        require_none(said, empty, "Leave them out.")
+    if not all(bool(torch.isfinite(each.spread).all()) for each in moments):
+        broken = batches.not_finite(model)
+        raise InputError(
+            f"queries or keys of {site.name} are not finite; the model's weights that are not",
+            broken or "none",
+            "Load these weights anew."
+            if broken
+            else "Look at the inputs, or use a wider number type.",
+        )

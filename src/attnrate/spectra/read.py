@@ -53,7 +53,7 @@ def read_text(
 ) -> Batches:
     """A text file in UTF-8, tokenised and cut into pieces of `length` tokens with special ones.
 
-    With a `limit`, so many pieces are spread evenly over the file: pieces that lie side by side are
+    With a `limit`, that many pieces are spread evenly over the file: pieces side by side are
     alike, and a model is to be seen on as much as possible. The last piece, which is mostly short,
     is dropped or, with short="pad", filled up under an attention mask; it stays if it is the only
     one.
@@ -93,7 +93,7 @@ def read_text(
 def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object = None) -> Batches:
     """The images of a folder and those below it (png, jpg, webp), in the order of their names.
 
-    With a `limit`, so many are spread evenly over them: folders are often made by classes.
+    With a `limit`, that many are spread evenly over them: folders are often made by classes.
     They are resized, cropped and normalised as preprocessor_config.json says; without that file
     to the size in the model's settings, with values from -1 to 1.
     """
@@ -145,7 +145,7 @@ def _amounts(batch: object, limit: object) -> tuple[int, int | None]:
 
 
 def _spread(count: int, most: int | None) -> list[int]:
-    """Numbers of `most` things, or of all, that lie evenly among so many."""
+    """The numbers of at most `most` of `count` things, evenly spread; of all without a limit."""
     taken = count if most is None else min(most, count)
     return [number * count // taken for number in range(taken)]
 

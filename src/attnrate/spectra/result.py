@@ -16,7 +16,7 @@ from attnrate.spectra.estimate import Gram
 from attnrate.spectra.measures import (
     SHARES,
     law_columns,
-    law_words,
+    law_counts,
     rank_columns,
     rank_of,
     rank_words,
@@ -102,7 +102,7 @@ class Profile:
     def pooled(
         self, layer: object, head: object, stage: object = "logits", gauge: object = None
     ) -> Float[Array, " m_h"]:
-        """The same for all tokens of all inputs against each other: one POD of ρ̂."""
+        """σ_k of the logits of all tokens of all inputs against each other: one POD of ρ̂."""
         spectra, index, key = self._at(layer, head, stage, gauge)
         return np.asarray(spectra.pooled[key][index])
 
@@ -131,7 +131,7 @@ class Profile:
         return _decay(tuple(float(value) for value in self.pooled(layer, head)))
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a head; the columns are told in docs/profile.md."""
+        """A row a head; docs/profile.md says what the columns are."""
         import pandas as pd
 
         rows = [self._row(layer, head) for layer in self.layers for head in range(layer.heads)]
@@ -222,7 +222,7 @@ def _summary(profile: Profile) -> str:
             f"The position bias is apart from these: its root mean square is {size:.3g}, that of "
             f"the logits {logits:.3g}."
         )
-    return "\n".join([*lines, law_words(frame, "pooled spectra")])
+    return "\n".join([*lines, law_counts(frame, "pooled spectra")])
 
 
 def _head(profile: Profile) -> str:
@@ -260,7 +260,7 @@ def _gauge(profile: Profile, frame: "pd.DataFrame") -> str:
 def violins(profile: Profile, layer: object, head: object, title: str) -> Violins:
     """Each σ_k of a head over the inputs, its pooled spectrum and the law that fits that.
 
-    A head of many dimensions has a violin at every so manieth k.
+    A head of many dimensions has violins at one k in `stride` only, so that they can be read.
     """
     sigma = profile.sigma(layer, head).astype(float)
     pooled = profile.pooled(layer, head).astype(float)
@@ -285,7 +285,7 @@ def violins(profile: Profile, layer: object, head: object, title: str) -> Violin
 
 
 def stride(size: int) -> int:
-    """Which k of a head of that size have a violin: one in so many."""
+    """How far apart the k are that have a violin, for a head of that size."""
     return math.ceil(size / MOST_VIOLINS)
 
 

@@ -21,6 +21,7 @@ from jaxtyping import Float
 
 from attnrate.errors import AccuracyWarning, InputError, require_whole
 from attnrate.spectra.batches import is_finite
+from attnrate.spectra.capture import PROJECTIONS
 from attnrate.spectra.checkpoint import (
     Checkpoint,
     gguf_file,
@@ -31,7 +32,7 @@ from attnrate.spectra.checkpoint import (
 from attnrate.spectra.measures import (
     SHARES,
     law_columns,
-    law_words,
+    law_counts,
     rank_columns,
     rank_words,
     stable_rank,
@@ -44,15 +45,9 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
-# what families call the weights of queries and of keys, after the name of the layer
-_KEYS_OF = {
-    "query.weight": "key.weight",  # BERT and its relatives, ViT as it was
-    "q_proj.weight": "k_proj.weight",  # Llama, Mistral, Qwen, Whisper, BART, CLIP, ViT as it is
-    "q.weight": "k.weight",  # MPNet, T5
-    "q_lin.weight": "k_lin.weight",  # DistilBERT
-    "q_proj_weight": "k_proj_weight",  # torch.nn.MultiheadAttention with kdim
-    "W_Q.weight": "W_K.weight",  # this package
-}
+# keys by queries, after the name of the layer; the last is torch.nn.MultiheadAttention with kdim
+_KEYS_OF = {f"{query}.weight": f"{key}.weight" for query, key, _ in PROJECTIONS}
+_KEYS_OF["q_proj_weight"] = "k_proj_weight"
 # queries, keys and values in one tensor, side by side (GPT-2's Conv1D) or stacked (torch's Linear)
 _FUSED = ("c_attn.weight", "in_proj_weight")
 # others that are attention, too, of families that are not known here
@@ -103,7 +98,7 @@ class WeightSpectra:
                 f"{self.model}, weights only: {len(self.layers)} attention layers, {len(frame)} "
                 f"heads of size {sizes}.",
                 *(rank_words(frame, each, "the energy of W_QᵀW_K") + "." for each in SHARES),
-                law_words(frame, "spectra"),
+                law_counts(frame, "spectra"),
                 "Weights alone do not know the data: profile the model on inputs before cutting.",
             )
         )
@@ -113,7 +108,7 @@ def weight_spectra(source: object, heads: object = None) -> WeightSpectra:
     """Spectra of W_Qᵀ W_K of every head of a local folder of safetensors files, in float64.
 
     `heads` is the number of query heads of a layer, for a checkpoint without a config.json that
-    says it. Heads that share keys (grouped queries) are told from the tensors' shapes.
+    says it. Heads that share keys (grouped queries) are known by the tensors' shapes.
     """
     folder = local_folder(source)
     if folder is None:
@@ -189,13 +184,12 @@ def _order(layer: str) -> tuple[object, ...]:
 
 def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Tensor]:
     """Queries (rows, d) and keys (rows, e) of one layer, in float64."""
-    query = _read(checkpoint, names[0])
-    if len(names) == 2 and names[0].endswith("q_attn.weight"):
-        key, _ = _read(checkpoint, names[1]).mT.chunk(2)
-        return query.mT.double(), key.double()
-    if len(names) == 2:
-        return query.double(), _read(checkpoint, names[1]).double()
-    high, wide = query.shape
+    first, *others = (_read(checkpoint, name) for name in names)
+    if others and names[0].endswith("q_attn.weight"):
+        return first.mT.double(), others[0].mT.chunk(2)[0].double()
+    if others:
+        return first.double(), others[0].double()
+    high, wide = first.shape
     if 3 * high != wide and 3 * wide != high:
         raise InputError(
             f"{names[0]} does not hold queries, keys and values of one size, side by side or "
@@ -203,8 +197,8 @@ def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Te
             (high, wide),
             "Profile the model on inputs instead.",
         )
-    first, second, _ = (query if high > wide else query.mT).chunk(3)
-    return first.double(), second.double()
+    query, key, _ = (first if high > wide else first.mT).chunk(3)
+    return query.double(), key.double()
 
 
 def _read(checkpoint: Checkpoint, name: str) -> Tensor:

@@ -78,7 +78,7 @@ class _Together:
         return " + ".join(adapter.family for adapter, _ in self.found)
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """Those of all families, one family after the other."""
+        """The attention layers of all families, one family after the other."""
         return [site for adapter, _ in self.found for site in adapter.sites(model)]
 
     @contextmanager

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.spectra.adapters.hooks import watch_outputs
+from attnrate.spectra.adapters.hooks import projections, watch_outputs
 from attnrate.spectra.adapters.interface import watch_interface
 from attnrate.spectra.capture import Call, Edit, See, Site, Streams
 
@@ -153,10 +153,6 @@ def _before_rotation(part: Any) -> tuple[nn.Module, nn.Module]:
     return part.q_proj, part.k_proj
 
 
-def _parts_of_mpnet(part: Any) -> tuple[nn.Module, nn.Module, nn.Module]:
-    return part.q, part.k, part.v
-
-
 def _call_of_mpnet(
     site: Site, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]
 ) -> Call:
@@ -172,7 +168,7 @@ FAMILIES = (
         ("MPNetSelfAttention",),
         opened=partial(
             watch_outputs,
-            parts=_parts_of_mpnet,
+            parts=projections,
             made=_call_of_mpnet,
             names=("hidden_states", "attention_mask", "position_bias"),
         ),

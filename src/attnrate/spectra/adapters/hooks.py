@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from attnrate.spectra.capture import Call, Edit, See, Site
+from attnrate.spectra.capture import PROJECTIONS, Call, Edit, See, Site
 
 Tensor = torch.Tensor
 Parts = Callable[[Any], tuple[nn.Module, nn.Module, nn.Module]]
@@ -39,6 +39,13 @@ def watch_outputs(
             if see is not None:
                 _look(stack, site, own, see, made, names)
         yield
+
+
+def projections(module: nn.Module) -> tuple[nn.Module, nn.Module, nn.Module]:
+    """The parts of a module that make queries, keys and values, by the names of known families."""
+    parts = dict(module.named_children())
+    query, key, value = next(names for names in PROJECTIONS if parts.keys() >= {*names})
+    return parts[query], parts[key], parts[value]
 
 
 def _look(

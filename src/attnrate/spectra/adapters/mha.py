@@ -32,7 +32,7 @@ class MultiheadAttention:
     family = "torch.nn.MultiheadAttention"
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """Every such layer; one that is made for cross attention is told by its place or sizes."""
+        """Every such layer; one that is made for cross attention is known by its place or sizes."""
         across = {
             id(part.multihead_attn)
             for part in model.modules()
@@ -124,7 +124,7 @@ def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
 
 
 def _edited(site: Site, given: Given, edit: Edit) -> Given:
-    """The same call with other queries: they go in where tokens do, with the identity as W_Q."""
+    """The call with other queries, which go in where tokens do, with the identity as W_Q."""
     (W_Q, W_K, W_V), (b_Q, b_K, b_V) = _projections(given)
     plain = functional.linear(given["query"], W_Q, b_Q)
     query = edit(site, split(_batched(plain), site.heads)).transpose(1, 2).flatten(-2)

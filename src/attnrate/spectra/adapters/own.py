@@ -9,7 +9,7 @@ from torch import nn
 from attnrate.models.attention import Layer
 from attnrate.models.multihead import NO_PADDING, Multihead
 from attnrate.models.transformer import Transformer
-from attnrate.spectra.adapters.hooks import watch_outputs
+from attnrate.spectra.adapters.hooks import projections, watch_outputs
 from attnrate.spectra.capture import Call, Edit, See, Site
 
 Tensor = torch.Tensor
@@ -42,15 +42,11 @@ class Own:
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> AbstractContextManager[None]:
         """By hooks at W_Q, W_K, W_V."""
-        return watch_outputs(sites, see, edit, _parts, _call, ("x", "memory", "padding"))
+        return watch_outputs(sites, see, edit, projections, _call, ("x", "memory", "padding"))
 
 
 def _site(name: str, part: nn.Module, sizes: Transformer | Multihead, kind: str = "self") -> Site:
     return Site(name, part, sizes.heads, sizes.heads, sizes.m_h, kind, streams=(None, None))
-
-
-def _parts(module: Any) -> tuple[nn.Module, nn.Module, nn.Module]:
-    return module.W_Q, module.W_K, module.W_V
 
 
 def _call(site: Site, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> Call:
