@@ -5,6 +5,6 @@
 - `batches`: inputs from Python, and a model run on them; `read` and `images`: inputs from files
 - `load`: a model from a folder or a hub; `checkpoint`: the files of such a folder
 - `profile`: all of a model's spectra, by `estimate` (spectra from second moments) and `cut` (what
-  smaller heads do to attention), as a `result`, which `measures`, `words` and `draw` sum up
+  smaller heads do to attention); `result` is what it gives, summed up by the numbers of `measures`
 - `advise`: the head sizes that would do; `weights_only`: spectra of W_QᵀW_K without any input
 """

@@ -6,19 +6,21 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import InputError, require_whole
 from attnrate.models.vit import ViT
+from attnrate.settings import Count, by, checked
 from attnrate.spectra.images import image_settings, require_readable
 from attnrate.spectra.load import Loaded, longest_of
 
 Tensor = torch.Tensor
 Batch = dict[str, Tensor]
+Length = Annotated[int, by(require_whole, 2)]
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 _TOKENS = ("input_ids", "decoder_input_ids")
@@ -43,13 +45,14 @@ class Batches:
             yield self.make(start, min(start + self.size, self.inputs))
 
 
+@checked
 def read_text(
     loaded: Loaded,
     path: object,
-    length: object = 512,
-    batch: object = 8,
-    limit: object = None,
-    short: object = "drop",
+    length: Length = 512,
+    batch: Count = 8,
+    limit: Count | None = None,
+    short: Literal["drop", "pad"] = "drop",
 ) -> Batches:
     """A text file in UTF-8, tokenised and cut into pieces of `length` tokens with special ones.
 
@@ -58,11 +61,8 @@ def read_text(
     is dropped or, with short="pad", filled up under an attention mask; it stays if it is the only
     one.
     """
-    size, most = _amounts(batch, limit)
-    cut = require_whole("length", length, 2)
-    require_choice("short", short, ("drop", "pad"))
     file = _file(path)
-    _require_short("length", cut, loaded.longest)
+    _require_short("length", length, loaded.longest)
     _require_names(loaded.model, ["input_ids", "attention_mask"])
     tokenizer = loaded.tokenizer()
     if not tokenizer.is_fast:
@@ -71,8 +71,8 @@ def read_text(
             type(tokenizer).__name__,
             "Pass token ids in an .npz file.",
         )
-    pieces = _pieces(tokenizer, file, cut, most)
-    if len(pieces) > 1 and short == "drop" and len(pieces[-1]) < cut:
+    pieces = _pieces(tokenizer, file, length, limit)
+    if len(pieces) > 1 and short == "drop" and len(pieces[-1]) < length:
         pieces = pieces[:-1]
     _require_known(np.concatenate(pieces), "input_ids", loaded.model)
     filler = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
@@ -87,24 +87,26 @@ def read_text(
             mask[row, : len(piece)] = 1
         return {"input_ids": ids, "attention_mask": mask}
 
-    return Batches(len(pieces), size, make)
+    return Batches(len(pieces), batch, make)
 
 
-def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object = None) -> Batches:
+@checked
+def read_images(
+    loaded: Loaded, folder: object, batch: Count = 8, limit: Count | None = None
+) -> Batches:
     """The images of a folder and those below it (png, jpg, webp), in the order of their names.
 
     With a `limit`, that many are spread evenly over them: folders are often made by classes.
     They are resized, cropped and normalised as preprocessor_config.json says; without that file
     to the size in the model's settings, with values from -1 to 1.
     """
-    size, most = _amounts(batch, limit)
     where = Path(folder) if isinstance(folder, (str, Path)) else None
     if where is None or not where.is_dir():
         raise InputError("there is no such folder of images", folder, "Pass the path of a folder.")
     every = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)
     if not every:
         raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
-    files = [every[number] for number in _spread(len(every), most)]
+    files = [every[number] for number in _spread(len(every), limit)]
     name = "images" if isinstance(loaded.model, ViT) else "pixel_values"
     _require_names(loaded.model, [name])
     look = image_settings(loaded)
@@ -114,12 +116,14 @@ def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object
         pixels = [look.pixels(path) for path in files[start:end]]
         return {name: torch.from_numpy(np.stack(pixels))}
 
-    return Batches(len(files), size, make)
+    return Batches(len(files), batch, make)
 
 
-def read_arrays(model: nn.Module, path: object, batch: object = 8, limit: object = None) -> Batches:
+@checked
+def read_arrays(
+    model: nn.Module, path: object, batch: Count = 8, limit: Count | None = None
+) -> Batches:
     """Arrays of an .npz file, named as the arguments of the model's forward; inputs come first."""
-    size, most = _amounts(batch, limit)
     arrays = _arrays(_file(path))
     _require_names(model, list(arrays))
     counts = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
@@ -135,13 +139,7 @@ def read_arrays(model: nn.Module, path: object, batch: object = 8, limit: object
     def make(start: int, end: int) -> Batch:
         return {name: tensor[start:end] for name, tensor in tensors.items()}
 
-    return Batches(inputs if most is None else min(inputs, most), size, make)
-
-
-def _amounts(batch: object, limit: object) -> tuple[int, int | None]:
-    """How many inputs to take at a time and at most, as the user has said it."""
-    most = None if limit is None else require_whole("limit", limit, 1)
-    return require_whole("batch", batch, 1), most
+    return Batches(inputs if limit is None else min(inputs, limit), batch, make)
 
 
 def _spread(count: int, most: int | None) -> list[int]:

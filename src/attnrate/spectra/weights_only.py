@@ -121,9 +121,8 @@ def weight_spectra(source: object, heads: object = None) -> WeightSpectra:
         )
     count = None if heads is None else require_whole("heads", heads, 1)
     checkpoint = open_checkpoint(folder, need_config=False)
-    found = _layers(checkpoint)
     layers = []
-    for name, tensors in found:
+    for name, tensors in _layers(checkpoint):
         query, key = _weights(checkpoint, tensors)
         known = _head_count(checkpoint, name) if count is None else count
         layers.append(_spectra(name, query, key, known, checkpoint.config))
