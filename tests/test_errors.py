@@ -8,7 +8,7 @@ from attnrate.errors import InputError, require_choice, require_none
 def test_a_choice_is_given_back_and_any_other_word_is_refused_with_the_choices() -> None:
     assert require_choice("gauge", "none", ("softmax", "none")) == "none"
     assert require_choice("gauge", None, (None, "softmax")) is None
-    with pytest.raises(InputError, match="gauge is not known: got 'hard'.*'softmax', 'none'"):
+    with pytest.raises(InputError, match=r"gauge is not known: got 'hard'.*'softmax', 'none'"):
         require_choice("gauge", "hard", ("softmax", "none"))
 
 
