@@ -65,7 +65,9 @@ def require_whole(name: str, value: object, least: int, most: int | None = None)
     """`value` as an int, or an InputError when it is no whole number in [least, most]."""
     wanted = f"a whole number of at least {least}" + ("" if most is None else f", at most {most}")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name} must be {wanted}", value, f"Pass {name}={least} or more.")
+        same = isinstance(value, float) and value.is_integer() and value >= least
+        way_out = f"Write {name}={int(value)}." if same else f"Pass {name}={least} or more."  # type: ignore[call-overload]
+        raise InputError(f"{name} must be {wanted}", value, way_out)
     number = int(value.__index__())
     top = LARGEST if most is None else most
     if number < least or number > top:
