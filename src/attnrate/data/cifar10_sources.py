@@ -22,7 +22,7 @@ from attnrate.data.registry import (
     require_installed,
 )
 from attnrate.data.unpack import unpack
-from attnrate.terminal import say
+from attnrate.progress import say
 
 Arrays = dict[str, np.ndarray]  # {train, test}_images, (images, 32, 32, 3), and _labels, (images,)
 

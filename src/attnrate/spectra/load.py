@@ -5,7 +5,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
+from attnrate.progress import aside
 from attnrate.spectra.batches import longest
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint
 from attnrate.training.kept import holds_model, read_model
@@ -129,7 +130,7 @@ def _from_hub(name: str) -> Path:
 
     try:
         # the hub's own bars are welcome on a terminal: a download can be long
-        hush = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
+        hush = aside() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
         with hush, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return Path(

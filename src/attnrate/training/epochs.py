@@ -26,11 +26,11 @@ from attnrate.errors import (
 )
 from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.recipe import LARGEST_RATE
+from attnrate.progress import Progress
 from attnrate.targets.checks import require_number
 from attnrate.targets.seeds import spread
 from attnrate.training import checkpoint as store
-from attnrate.training.epoch_progress import Moment, make_epoch_progress
-from attnrate.training.feed import Ahead, Batch, Feed
+from attnrate.training.feed import Ahead, Batch, Feed, Outcome
 from attnrate.training.memory import kept_memory
 from attnrate.training.muon import Muon
 from attnrate.typed import require_types
@@ -194,8 +194,9 @@ def train_epochs(
         told = None if told is None else as_threads("threads", told)
     precision = facts.get("precision") or _precision(recipe, model)
     threads = recipe.threads or told or torch.get_num_threads()
-    show = make_epoch_progress(progress, feed.unit, recipe.epochs)
-    with kept_memory(), _threads(threads), torch.random.fork_rng(), show:
+    begun = len(history) / recipe.epochs
+    shown = Progress("the first batch", begun, wanted=progress, name="train", lasting=True)
+    with kept_memory(), _threads(threads), torch.random.fork_rng(), shown:
         torch.manual_seed(spread(recipe.seed))
         if before is not None:
             with _fitting(place):
@@ -203,10 +204,12 @@ def train_epochs(
             _tell_changes(facts.get("machine", {}), _machine(model, threads))
         for number in range(len(history), last):
             with _autocast(precision, model):
-                done = _epoch(model, feed, recipe, optimizers, number, show.tell)
+                tested = history[-1].test_accuracy if history else math.nan
+                done = _epoch(model, feed, recipe, optimizers, number, shown, tested)
                 judged = (math.nan, math.nan) if test is None else evaluate(model, test)
             history.append(replace(done, test_loss=judged[0], test_accuracy=judged[1]))
-            show.ended(history[-1].test_accuracy)
+            shown.at(_line(history[-1], recipe.epochs, feed.unit), (number + 1) / recipe.epochs)
+            shown.mark()
             if place is not None:
                 facts = {
                     "settings": settings,
@@ -272,42 +275,86 @@ def _epoch(
     recipe: EpochRecipe,
     optimizers: list[torch.optim.Optimizer],
     number: int,
-    tell: Any,
+    shown: Progress,
+    tested: float,
 ) -> Epoch:
+    """Train for one epoch, and show it with the accuracy of the last test."""
     model.train()
     device, steps = _place(model), feed.steps(number)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    loss_sum, right = torch.zeros((), device=device), torch.zeros((), device=device)
-    count = units = 0
-    begin = time.perf_counter()
     with Ahead(feed, number) as ahead:
+        sums = _Sums(number, device)
+
+        def line() -> str:
+            so_far = replace(sums.epoch(ahead.waited), test_accuracy=tested)
+            return _line(so_far, recipe.epochs, feed.unit)
+
         for step, batch in enumerate(ahead):
             outcome = feed.outcome(model, _moved(batch, device))
             outcome.loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(parameters, recipe.clip)
-            rate = recipe.rate((number + (step + 1) / steps) / recipe.epochs)
+            done = (number + (step + 1) / steps) / recipe.epochs
+            rate = recipe.rate(done)
             for optimizer in optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = rate
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
-            loss_sum += outcome.loss.detach() * outcome.count
-            right += outcome.right
-            count += outcome.count
-            units += outcome.units
-            seconds = time.perf_counter() - begin
-            tell(Moment(number, (step + 1) / steps, seconds, units, loss_sum, right, count))
-    loss = float(loss_sum) / count
-    if not math.isfinite(loss):
+            sums.add(outcome)
+            shown.at(line, done)
+    epoch = sums.epoch(ahead.waited)
+    if not math.isfinite(epoch.loss):
         raise InputError(
             f"the loss of epoch {number + 1} is not finite",
-            loss,
+            epoch.loss,
             "Train with a smaller lr, in another folder.",
         )
-    seconds = time.perf_counter() - begin
-    accuracy = float(right) / count
-    waiting = ahead.waited / seconds
-    return Epoch(number, loss, accuracy, math.nan, math.nan, seconds, waiting, units / seconds)
+    return epoch
+
+
+class _Sums:
+    """Sums over an epoch so far; those of losses stay on the device until somebody looks."""
+
+    def __init__(self, number: int, device: torch.device) -> None:
+        self._number = number
+        self._loss, self._right = torch.zeros((), device=device), torch.zeros((), device=device)
+        self._count = self._units = 0
+        self._begin = time.perf_counter()
+
+    def add(self, outcome: Outcome) -> None:
+        """Count a batch."""
+        self._loss += outcome.loss.detach() * outcome.count
+        self._right += outcome.right
+        self._count += outcome.count
+        self._units += outcome.units
+
+    def epoch(self, waited: float) -> Epoch:
+        """What the epoch has come to, without a test; `waited` are its seconds of waiting."""
+        seconds = time.perf_counter() - self._begin
+        return Epoch(
+            self._number,
+            float(self._loss) / self._count,
+            float(self._right) / self._count,
+            math.nan,
+            math.nan,
+            seconds,
+            waited / seconds,
+            self._units / seconds,
+        )
+
+
+def _line(epoch: Epoch, epochs: int, unit: str) -> str:
+    """Where training stands, for people."""
+    tested = math.isfinite(epoch.test_accuracy)
+    return " · ".join(
+        [
+            f"epoch {epoch.number + 1}/{epochs}",
+            f"loss {epoch.loss:.3f}",
+            f"accuracy {100 * epoch.accuracy:.1f} %",
+            *([f"test {100 * epoch.test_accuracy:.1f} %"] if tested else []),
+            f"{epoch.speed:,.0f} {unit}/s",
+        ]
+    )
 
 
 def _settings(model: nn.Module, feed: Feed, recipe: EpochRecipe) -> dict[str, dict[str, object]]:
