@@ -345,12 +345,12 @@ def test_a_bound_and_the_pod_that_it_asks_for_draw_one_line(
     target = AttentionTarget(identity, identity, coupling, 4, inputs)
 
     def work() -> None:
-        with Progress("bounding ..."):
+        with Progress("bounding"):
             jackson_bound(target, 2)
 
     written = on_a_terminal(work)
     assert written.count(APPEARS) == 1
-    assert re.search(r"bounding \.\.\. · looking for slices: [\d,]+ evaluations", plain(written))
+    assert re.search(r"bounding · looking for slices: [\d,]+ evaluations", plain(written))
 
 
 def test_a_pod_by_itself_shows_what_it_is_doing(

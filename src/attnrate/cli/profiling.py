@@ -88,7 +88,7 @@ def profile(
     require_whole("cut_inputs", cut_inputs, 0)
     if out is not None:
         check_folder(out)
-    with Progress(f"opening {model} ..."):
+    with Progress(f"opening {model}"):
         loaded = load(model)
         asked = None if layers is None else _layers(layers)
         sites = chosen_sites(adapter_for(loaded.model)[1], asked)
@@ -107,7 +107,7 @@ def profile(
     advice = advise(found, budget, tolerance=tolerance)
     page = None
     if out is not None:
-        with Progress("writing the page ..."):
+        with Progress("writing the page"):
             page = write_profile(found, out, advice)
     _tell(found, advice, page, as_json)
 
@@ -153,7 +153,7 @@ def _watched(read: "Batches", shown: Progress, cuts: bool) -> Iterator[Any]:
         yield each
         shown.at(f"spectra of {number}/{len(read)} batches", number / len(read))
     if cuts:
-        shown.at("cutting heads ...")
+        shown.at("cutting heads")
 
 
 def _tell(found: "Profile", advice: "Advice", page: Path | None, as_json: bool) -> None:
@@ -233,7 +233,7 @@ def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> N
 def _weights_only(model: str, heads: int | None, as_json: bool) -> None:
     from attnrate.spectra.weights_only import weight_spectra
 
-    with Progress(f"reading {model} ..."):
+    with Progress(f"reading {model}"):
         found = weight_spectra(model, heads)
     if as_json:
         print_json({"summary": str(found), "heads": _rows(found.to_frame())})

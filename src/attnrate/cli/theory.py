@@ -144,7 +144,7 @@ def bound(
     from attnrate.theory.compile import compile_target
 
     rows: list[dict[str, Any]] = []
-    with Progress("bounding ..."):
+    with Progress("bounding"):
         split = None if parameters is None else best_split(target, parameters, norm)
         for size in sizes:
             proved = jackson_bound(target, size, m_ff, norm)

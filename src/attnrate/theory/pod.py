@@ -64,7 +64,7 @@ def pod(
     seconds = None if max_seconds is None else _positive("max_seconds", max_seconds)
     ask = Request(max(float(rtol), 64 * EPS), most, modulo)
     with Progress(after=_QUIET) as shown:
-        watch = Watch(evaluations, seconds, progress or (lambda now: shown.at(f"{now} ...")))
+        watch = Watch(evaluations, seconds, progress or (lambda now: shown.at(str(now))))
         evaluator = Evaluator(rho, du, dv, watch)
         if isinstance(du, Samples) and isinstance(dv, Samples) and _few(du) and _few(dv):
             result = decompose_samples(evaluator, du, dv, ask)
