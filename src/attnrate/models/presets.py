@@ -1,8 +1,17 @@
 """Settings of models for real data: a frozen dataclass by the name of a preset, and changes."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.targets.checks import require_number
@@ -13,6 +22,33 @@ if TYPE_CHECKING:
     Settings = TypeVar("Settings", bound=DataclassInstance)
 else:
     Settings = TypeVar("Settings")
+
+
+@dataclass(frozen=True)
+class CheckedSettings:
+    """Settings that are checked by their types when they are made, and before by `as_settings`.
+
+    Whole numbers are at least 1, those of `from_zero` at least 0; floats lie in [0, 1).
+    """
+
+    from_zero: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        self.check(vars(self))
+
+    @classmethod
+    def check(cls, values: Mapping[str, object]) -> None:
+        """An InputError for the first setting that cannot be."""
+        kinds = get_type_hints(cls)
+        for each in fields(cls):
+            name, kind, value = each.name, kinds[each.name], values[each.name]
+            if get_origin(kind) is Literal:
+                require_choice(name, value, get_args(kind))
+            elif kind is int or (kind == int | None and value is not None):
+                require_whole(name, value, 0 if name in cls.from_zero else 1)
+            elif kind is float and not 0 <= (number := require_number(name, value)) < 1:
+                remedy = f"Pass {name}=0.1."
+                raise InputError(f"{name} must be at least 0 and below 1", number, remedy)
 
 
 def as_settings(
@@ -48,15 +84,3 @@ def _plain(value: object) -> object:
     if hasattr(value, "__index__") and not isinstance(value, bool):
         return int(value.__index__())
     return value
-
-
-def check_whole(values: Mapping[str, object], *names: str, least: int = 1) -> list[int]:
-    """These settings, or an InputError for the first that is no whole number from `least` on."""
-    return [require_whole(name, values[name], least) for name in names]
-
-
-def check_share(values: Mapping[str, object], name: str) -> None:
-    """An InputError unless the setting lies in [0, 1)."""
-    number = require_number(name, values[name])
-    if not 0 <= number < 1:
-        raise InputError(f"{name} must be at least 0 and below 1", number, f"Pass {name}=0.1.")
