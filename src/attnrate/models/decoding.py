@@ -125,7 +125,7 @@ class WordTranslator(Translator):
 
 
 def last_places(tokens: Int[Tensor, "batch S"], settings: TextSettings) -> Int[Tensor, " batch"]:
-    """The place of each row's last token, when the rows are what a model with these settings reads."""
+    """The place of each row's last token, when rows are what a model with these settings reads."""
     most, vocabulary = settings.longest, settings.vocabulary
     if tokens.shape[1] > most:
         raise InputError(
