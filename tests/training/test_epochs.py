@@ -22,7 +22,7 @@ from attnrate.errors import AccuracyWarning, InputError, StoreError
 from attnrate.models.vit import ViT
 from attnrate.progress import Progress
 from attnrate.training import checkpoint as store
-from attnrate.training import epochs
+from attnrate.training import epochs, machine
 from attnrate.training.epochs import (
     Epoch,
     EpochRecipe,
@@ -285,9 +285,9 @@ def test_the_precision_is_chosen_once_and_kept(
 ) -> None:
     recipe = epoch_standin.recipe(precision="auto", epochs=2)
     # as if bfloat16 were fast at the first start, and slow at the second
-    monkeypatch.setattr(epochs, "_seconds", lambda dtype, _: 2.0 if dtype.itemsize == 4 else 1.0)
+    monkeypatch.setattr(machine, "_seconds", lambda dtype, _: 2.0 if dtype.itemsize == 4 else 1.0)
     first = train_epochs(small(), epoch_standin.feed(), recipe, folder=tmp_path, until=1)
-    monkeypatch.setattr(epochs, "_seconds", lambda dtype, _: 1.0)
+    monkeypatch.setattr(machine, "_seconds", lambda dtype, _: 1.0)
     again = train_epochs(small(), epoch_standin.feed(), recipe, folder=tmp_path)
     fresh = train_epochs(small(), epoch_standin.feed(), recipe, until=1)
     assert [done.precision for done in (first, again, fresh)] == ["bfloat16"] * 2 + ["float32"]

@@ -39,7 +39,7 @@ from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
 from attnrate.folders import as_path, look_at, make_folder, read_mark, write_mark
 from attnrate.progress import say
-from attnrate.training.epochs_kept import clear_epochs
+from attnrate.training.checkpoint import clear_epochs
 
 _COMMAND = "reproduce"
 _STORE = "trials.sqlite"

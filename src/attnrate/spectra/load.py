@@ -17,7 +17,7 @@ from attnrate.errors import InputError
 from attnrate.progress import aside
 from attnrate.spectra.batches import longest
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint
-from attnrate.training.kept import holds_model, read_model
+from attnrate.training.checkpoint import holds_model, read_model
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # heads of a task that attention does not pass through; checkpoints often come without them

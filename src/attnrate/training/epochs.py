@@ -8,11 +8,11 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -31,13 +31,13 @@ from attnrate.targets.checks import require_number
 from attnrate.targets.seeds import spread
 from attnrate.training import checkpoint as store
 from attnrate.training.feed import Ahead, Batch, Feed, Outcome
-from attnrate.training.memory import kept_memory
+from attnrate.training.machine import fast_precision, kept_memory, torch_threads
 from attnrate.training.muon import Muon
 from attnrate.typed import require_types
 
-_MODES = {"optimizer": ("muon", "adamw"), "precision": ("auto", "float32", "bfloat16")}
-#: A lower precision must be this many times faster before it is taken
-_WORTH = 1.3
+T = TypeVar("T")
+
+_DIGITS = 6  # of numbers in results: as many as mean something
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,17 @@ class EpochRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            _check(each.name, getattr(self, each.name))
+        require_whole("recipe.epochs", self.epochs, 1)
+        require_whole("recipe.seed", self.seed, 0, (1 << 62) - 1)
+        if self.threads is not None:
+            as_threads("recipe.threads", self.threads)
+        require_choice("recipe.optimizer", self.optimizer, ("muon", "adamw"))
+        require_choice("recipe.precision", self.precision, ("auto", "float32", "bfloat16"))
+        require_number("recipe.lr", self.lr, above=0.0, most=LARGEST_RATE)
+        require_number("recipe.clip", self.clip, above=0.0)
+        for name, most in (("warmup", 1.0), ("weight_decay", math.inf)):
+            if not 0 <= (value := require_number(f"recipe.{name}", getattr(self, name))) < most:
+                raise InputError(f"recipe.{name} is out of range", value, "Pass 0.05, say.")
 
     def rate(self, done: float) -> float:
         """The step size when the share `done` of the training is behind."""
@@ -70,32 +79,6 @@ class EpochRecipe:
             return self.lr * done / self.warmup
         fallen = (done - self.warmup) / (1 - self.warmup)
         return self.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * fallen)))
-
-
-def _check(name: str, value: object) -> None:
-    if name in _MODES:
-        require_choice(f"recipe.{name}", value, _MODES[name])
-    elif name == "epochs":
-        require_whole("recipe.epochs", value, 1)
-    elif name == "threads":
-        if value is not None:
-            as_threads("recipe.threads", value)
-    elif name == "seed":
-        require_whole("recipe.seed", value, 0, (1 << 62) - 1)
-    elif name == "lr":
-        require_number("recipe.lr", value, above=0.0, most=LARGEST_RATE)
-    elif name == "clip":
-        require_number("recipe.clip", value, above=0.0)
-    elif require_number(f"recipe.{name}", value) < 0 or (name == "warmup" and not value < 1):  # type: ignore[operator]
-        raise InputError(f"recipe.{name} is out of range", value, "Pass 0.05, say.")
-
-
-def as_epoch_recipe(recipe: object = None) -> EpochRecipe:
-    """The recipe, or the default one."""
-    recipe = EpochRecipe() if recipe is None else recipe
-    if not isinstance(recipe, EpochRecipe):
-        raise InputError("recipe must be an EpochRecipe", recipe)
-    return recipe
 
 
 @dataclass(frozen=True)
@@ -114,6 +97,14 @@ class Epoch:
     seconds: float
     waiting: float
     speed: float
+
+
+def read_epochs(values: Iterable[Mapping[str, Any]]) -> tuple[Epoch, ...]:
+    """Epochs from what was read of a file; a TypeError where that has other names or types."""
+    epochs = tuple(Epoch(**each) for each in values)
+    for epoch in epochs:
+        require_types(epoch)
+    return epochs
 
 
 @dataclass(frozen=True)
@@ -145,22 +136,36 @@ class Training:
     @property
     def summaries(self) -> tuple[EpochSummary, ...]:
         """What a result keeps of every epoch."""
-        return tuple(
-            EpochSummary(
-                each.loss,
-                each.accuracy,
-                None if math.isnan(each.test_loss) else each.test_loss,
-                None if math.isnan(each.test_accuracy) else each.test_accuracy,
-                each.seconds,
-            )
-            for each in self.epochs
-        )
+        kept = [each.name for each in fields(EpochSummary)]
+        plain = [without_nan(asdict(epoch)) for epoch in self.epochs]
+        return tuple(EpochSummary(**{name: one[name] for name in kept}) for one in plain)
+
+
+def rounded(value: T) -> T:
+    """A dataclass with its floats, nested ones too, rounded to six digits; None for NaN and inf."""
+    made: T = _rounded(value)
+    return made
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return tuple(map(_rounded, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _rounded(getattr(value, f.name)) for f in fields(value)})
+    return value
+
+
+def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that there are none of as None, which JSON has."""
+    return {name: None if value != value else value for name, value in values.items()}
 
 
 def train_epochs(
     model: nn.Module,
     feed: Feed,
-    recipe: object = None,
+    recipe: EpochRecipe,
     *,
     test: Feed | None = None,
     folder: object = None,
@@ -174,7 +179,6 @@ def train_epochs(
     from the last: what a killed run had done of an epoch is done again, to the same bits on the
     same machine. `until` ends this call after that many epochs in all, without changing the plan.
     """
-    recipe = as_epoch_recipe(recipe)
     last = recipe.epochs if until is None else require_whole("until", until, 1, recipe.epochs)
     if folder is not None and not isinstance(folder, str | os.PathLike):
         raise InputError("folder must be a path", folder)
@@ -185,18 +189,17 @@ def train_epochs(
     before = _before(place, settings)
     facts = {} if before is None else dict(before.facts)
     with _fitting(place):
-        history = [Epoch(**each) for each in facts.get("history", [])]
-        for epoch in history:
-            require_types(epoch)
+        history = [*read_epochs(facts.get("history", []))]
         if facts.get("precision") is not None:
             require_choice("precision", facts["precision"], ("float32", "bfloat16"))
         told = facts.get("machine", {}).get("threads")
         told = None if told is None else as_threads("threads", told)
-    precision = facts.get("precision") or _precision(recipe, model)
+    wanted = None if recipe.precision == "auto" else recipe.precision
+    precision = facts.get("precision") or wanted or fast_precision(_place(model))
     threads = recipe.threads or told or torch.get_num_threads()
     begun = len(history) / recipe.epochs
     shown = Progress("the first batch", begun, wanted=progress, name="train", lasting=True)
-    with kept_memory(), _threads(threads), torch.random.fork_rng(), shown:
+    with kept_memory(), torch_threads(threads), torch.random.fork_rng(), shown:
         torch.manual_seed(spread(recipe.seed))
         if before is not None:
             with _fitting(place):
@@ -401,12 +404,9 @@ def _fitting(place: Path | None) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as problem:
-        said = (str(problem).strip().splitlines() or [""])[0][:200]
-        raise StoreError(
-            f"the last checkpoint does not fit the run ({type(problem).__name__}: {said})",
-            place,
-            "Delete it; an older one in the same folder is taken then.",
-        ) from problem
+        said = f"{type(problem).__name__}: {store.first_line(problem)}"
+        what = f"the last checkpoint does not fit the run ({said})"
+        raise StoreError(what, place, store.DELETE) from problem
 
 
 def _place(model: nn.Module) -> torch.device:
@@ -417,36 +417,6 @@ def _moved(batch: Batch, device: torch.device) -> Batch:
     return batch[0].to(device), batch[1].to(device)
 
 
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _autocast(precision: str, model: nn.Module) -> torch.autocast:
     kind = _place(model).type
     return torch.autocast(kind, torch.bfloat16, enabled=precision == "bfloat16")
-
-
-def _precision(recipe: EpochRecipe, model: nn.Module) -> str:
-    if recipe.precision != "auto":
-        return recipe.precision
-    gain = _seconds(torch.float32, _place(model)) / _seconds(torch.bfloat16, _place(model))
-    return "bfloat16" if gain >= _WORTH else "float32"
-
-
-def _seconds(dtype: torch.dtype, device: torch.device) -> float:
-    """The best of three products of two matrices, after one that warms up."""
-    # on a GPU a small one would take as long in any precision: the time of its start
-    size = 256 if device.type == "cpu" else 4096
-    x = torch.ones(size, size, dtype=dtype, device=device)
-    times = []
-    for _ in range(4):
-        begin = time.perf_counter()
-        (x @ x)[0, 0].item()
-        times.append(time.perf_counter() - begin)
-    return min(times[1:])
