@@ -13,8 +13,7 @@ from typing import (
     get_type_hints,
 )
 
-from attnrate.errors import InputError, require_choice, require_whole
-from attnrate.targets.checks import require_number
+from attnrate.errors import InputError, require_choice, require_number, require_whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
