@@ -1,9 +1,8 @@
 """What every model that translates offers, and translating with it: greedy or with a small beam."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +10,8 @@ from torch import nn
 
 from attnrate.errors import InputError, require_whole
 from attnrate.models.base import Counted
-from attnrate.models.presets import CheckedSettings
+from attnrate.models.presets import Share
+from attnrate.settings import Count, Natural
 
 Tensor = torch.Tensor
 
@@ -26,7 +26,7 @@ class Specials:
 
 
 @dataclass(frozen=True)
-class TextSettings(CheckedSettings):
+class TextSettings:
     """Sizes of a model that translates: `layers` layers for the source and for the target each.
 
     `moved` > 0 is Table 1's altered relation: the first so many tokens of a source come last,
@@ -34,25 +34,20 @@ class TextSettings(CheckedSettings):
     has more than `longest` tokens; `pad`, `begin` and `end` are the tokens that are no words.
     """
 
-    vocabulary: int = 8000
-    width: int = 256
-    layers: int = 3
-    dropout: float = 0.1
-    moved: int = 0
-    longest: int = 256
-    pad: int = 0
-    begin: int = 1
-    end: int = 2
+    vocabulary: Count = 8000
+    width: Count = 256
+    layers: Count = 3
+    dropout: Share = 0.1
+    moved: Natural = 0
+    longest: Count = 256
+    pad: Natural = 0
+    begin: Natural = 1
+    end: Natural = 2
 
-    from_zero: ClassVar = ("moved", "pad", "begin", "end")
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> None:
-        """An InputError for the first setting that cannot be."""
-        super().check(values)
-        special = {name: values[name] for name in ("pad", "begin", "end")}
+    def __post_init__(self) -> None:
+        special = {"pad": self.pad, "begin": self.begin, "end": self.end}
         for name, number in special.items():
-            require_whole(name, number, 0, values["vocabulary"] - 1)
+            require_whole(name, number, 0, self.vocabulary - 1)
         if len({*special.values()}) < 3:
             what = "pad, begin and end must be three token numbers"
             raise InputError(what, [*special.values()])

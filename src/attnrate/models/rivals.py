@@ -16,17 +16,19 @@ from attnrate.models.recurrent import GRU
 from attnrate.models.seq2seq import Seq2Seq, Seq2SeqSettings
 from attnrate.models.state_space import StateSpace
 from attnrate.models.vit import Patches, PatchSettings, ViT, ViTSettings
+from attnrate.settings import Count, checked_fields
 
 Tensor = torch.Tensor
 C = TypeVar("C", bound=Counted)
 
 
+@checked_fields()
 @dataclass(frozen=True)
 class ScannerSettings(PatchSettings):
     """Sizes of a Scanner, whose layers are of one `kind`; `state` is for state-space models."""
 
     kind: Literal["gru", "state-space"] = "gru"
-    state: int = 32
+    state: Count = 32
 
 
 class Scanner(Counted):
@@ -86,12 +88,13 @@ def _of_size(
     return make(nearest_size(lambda size: make(size).parameter_count(), wanted))
 
 
+@checked_fields()
 @dataclass(frozen=True)
 class GRUTranslatorSettings(TextSettings):
     """Sizes of a GRUTranslator; `hidden` is that of its states."""
 
-    layers: int = 2
-    hidden: int = 512
+    layers: Count = 2
+    hidden: Count = 512
 
 
 class GRUTranslator(WordTranslator):

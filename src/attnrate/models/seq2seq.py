@@ -16,18 +16,20 @@ from attnrate.models.decoding import TextSettings, WordTranslator, last_places
 from attnrate.models.multihead import FeedForward, Layer, Multihead, Padding
 from attnrate.models.positions import sinusoids
 from attnrate.models.presets import as_settings
+from attnrate.settings import Count, checked_fields
 
 Tensor = torch.Tensor
 
 
+@checked_fields()
 @dataclass(frozen=True)
 class Seq2SeqSettings(TextSettings):
     """Sizes of a Seq2Seq with `layers` layers in encoder and decoder each."""
 
-    heads: int = 4
-    m_h: int = 64
-    m_v: int | None = None
-    m_ff: int = 512
+    heads: Count = 4
+    m_h: Count = 64
+    m_v: Count | None = None
+    m_ff: Count = 512
 
 
 #: `paper` is the base model of Vaswani et al. with their shared vocabulary of 37,000

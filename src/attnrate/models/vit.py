@@ -1,8 +1,7 @@
 """ViT: an image as a sequence of patches, read by a pre-norm Transformer (Dosovitskiy et al.)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -11,14 +10,15 @@ from torch import nn
 from attnrate.errors import InputError
 from attnrate.models.base import Counted
 from attnrate.models.multihead import Layer
-from attnrate.models.presets import CheckedSettings, as_settings
+from attnrate.models.presets import Share, as_settings
+from attnrate.settings import Count, checked_fields
 from attnrate.targets.alter import as_permutation
 
 Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)
-class PatchSettings(CheckedSettings):
+class PatchSettings:
     """An image as a sequence of patches, and the sizes of a model that reads and classifies it.
 
     Patches of `patch` pixels are `stride` pixels apart (`patch` by default; a smaller stride makes
@@ -26,32 +26,27 @@ class PatchSettings(CheckedSettings):
     by x∘order before anything reads them.
     """
 
-    image: int = 32
-    patch: int = 4
-    stride: int | None = None
-    channels: int = 3
-    classes: int = 10
-    width: int = 128
-    layers: int = 6
-    dropout: float = 0.0
+    image: Count = 32
+    patch: Count = 4
+    stride: Count | None = None
+    channels: Count = 3
+    classes: Count = 10
+    width: Count = 128
+    layers: Count = 6
+    dropout: Share = 0.0
     order: tuple[int, ...] | None = None
 
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> None:
-        """An InputError for the first setting that cannot be."""
-        super().check(values)
-        image, patch = values["image"], values["patch"]
-        stride = patch if values["stride"] is None else values["stride"]
-        if stride > patch or image % stride or (patch - stride) % 2:
+    def __post_init__(self) -> None:
+        if self.step > self.patch or self.image % self.step or (self.patch - self.step) % 2:
             raise InputError(
-                f"an image of {image} pixels cannot be cut into patches of {patch} pixels, "
-                f"{stride} apart; patch",
-                patch,
+                f"an image of {self.image} pixels cannot be cut into patches of {self.patch} "
+                f"pixels, {self.step} apart; patch",
+                self.patch,
                 "The stride must divide the image, and patch - stride must be even and not below "
                 "zero.",
             )
-        if values["order"] is not None:
-            as_permutation(values["order"], (image // stride) ** 2)
+        if self.order is not None:
+            as_permutation(self.order, self.tokens)
 
     @property
     def step(self) -> int:
@@ -64,6 +59,7 @@ class PatchSettings(CheckedSettings):
         return (self.image // self.step) ** 2
 
 
+@checked_fields()
 @dataclass(frozen=True)
 class ViTSettings(PatchSettings):
     """Sizes of a ViT; heads · m_h need not be the width.
@@ -72,10 +68,10 @@ class ViTSettings(PatchSettings):
     paper's ViT-B/16, which no order moves.
     """
 
-    heads: int = 2
-    m_h: int = 64
-    m_v: int | None = None
-    m_ff: int = 256
+    heads: Count = 2
+    m_h: Count = 64
+    m_v: Count | None = None
+    m_ff: Count = 256
     pool: Literal["mean", "class"] = "mean"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ from attnrate.errors import (
 from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.recipe import LARGEST_RATE
 from attnrate.progress import Progress
+from attnrate.settings import Count, Positive, by, checked_fields
 from attnrate.targets.seeds import spread
 from attnrate.training import checkpoint as store
 from attnrate.training.feed import Ahead, Batch, Feed, Outcome
@@ -40,6 +41,14 @@ T = TypeVar("T")
 _DIGITS = 6  # of numbers in results: as many as mean something
 
 
+def _require_from_zero(name: str, value: object, below: float = math.inf) -> float:
+    number = require_number(name, value)
+    if not 0 <= number < below:
+        raise InputError(f"{name} is out of range", value, "Pass 0.05, say.")
+    return number
+
+
+@checked_fields("recipe.")
 @dataclass(frozen=True)
 class EpochRecipe:
     """How to train; `warmup` is a share of all steps, the step size ends at lr / 100.
@@ -50,28 +59,15 @@ class EpochRecipe:
     others are asked for: both change the last bits of a sum.
     """
 
-    epochs: int = 20
-    lr: float = 5e-3
-    warmup: float = 0.05
-    weight_decay: float = 0.05
-    clip: float = 1.0
+    epochs: Count = 20
+    lr: Annotated[float, by(require_number, 0.0, LARGEST_RATE)] = 5e-3
+    warmup: Annotated[float, by(_require_from_zero, 1.0)] = 0.05
+    weight_decay: Annotated[float, by(_require_from_zero)] = 0.05
+    clip: Positive = 1.0
     optimizer: Literal["muon", "adamw"] = "muon"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    threads: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_whole("recipe.epochs", self.epochs, 1)
-        require_whole("recipe.seed", self.seed, 0, (1 << 62) - 1)
-        if self.threads is not None:
-            as_threads("recipe.threads", self.threads)
-        require_choice("recipe.optimizer", self.optimizer, ("muon", "adamw"))
-        require_choice("recipe.precision", self.precision, ("auto", "float32", "bfloat16"))
-        require_number("recipe.lr", self.lr, above=0.0, most=LARGEST_RATE)
-        require_number("recipe.clip", self.clip, above=0.0)
-        for name, most in (("warmup", 1.0), ("weight_decay", math.inf)):
-            if not 0 <= (value := require_number(f"recipe.{name}", getattr(self, name))) < most:
-                raise InputError(f"recipe.{name} is out of range", value, "Pass 0.05, say.")
+    threads: Annotated[int, by(as_threads)] | None = None
+    seed: Annotated[int, by(require_whole, 0, (1 << 62) - 1)] = 0
 
     def rate(self, done: float) -> float:
         """The step size when the share `done` of the training is behind."""
