@@ -37,6 +37,7 @@ from attnrate.training.muon import Muon
 from attnrate.typed import require_types
 
 T = TypeVar("T")
+Precision = Literal["auto", "float32", "bfloat16"]
 
 _DIGITS = 6  # of numbers in results: as many as mean something
 
@@ -65,7 +66,7 @@ class EpochRecipe:
     weight_decay: Annotated[float, by(_require_from_zero)] = 0.05
     clip: Positive = 1.0
     optimizer: Literal["muon", "adamw"] = "muon"
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Precision = "auto"
     threads: Annotated[int, by(as_threads)] | None = None
     seed: Annotated[int, by(require_whole, 0, (1 << 62) - 1)] = 0
 

@@ -11,14 +11,14 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 import torch
 from pydantic import TypeAdapter
 from torch import nn
 
 from attnrate.data.translation import TESTS
-from attnrate.errors import InputError, StoreError, require_choice, require_whole
+from attnrate.errors import InputError, StoreError, require_whole
 from attnrate.files import alone, write_whole
 from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.fit import initial
@@ -26,11 +26,13 @@ from attnrate.fitting.provenance import provenance
 from attnrate.folders import look_at, read_mark, write_mark
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
+from attnrate.settings import Count, Natural, Number, by, checked
 from attnrate.targets.alter import MOVED, move_to_end
 from attnrate.training import checkpoint, images, sentences
 from attnrate.training.epochs import (
     Epoch,
     EpochRecipe,
+    Precision,
     Training,
     read_epochs,
     rounded,
@@ -112,19 +114,20 @@ class _Asked:
         return {**sizes, "limit": self.limit, **recipe}
 
 
+@checked
 def train(
-    task: str,
+    task: Task,
     folder: str | os.PathLike[str] | None = None,
     *,
     preset: str = "cpu",
-    m_h: int | None = None,
+    m_h: Count | None = None,
     altered: bool = False,
-    epochs: int | None = None,
-    lr: float | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    precision: str = "auto",
+    epochs: Count | None = None,
+    lr: Number | None = None,
+    limit: Annotated[int, by(require_whole, _BATCH)] | None = None,
+    seed: Natural = 0,
+    threads: Annotated[int, by(as_threads)] | None = None,
+    precision: Precision = "auto",
     device: str | torch.device = "cpu",
     progress: bool | None = None,
 ) -> Trained:
@@ -136,22 +139,17 @@ def train(
     is faster here, else it is "float32" or "bfloat16". The folder is named as the task by default.
     Called again, it goes on after an interruption, and only reads the results when all is done.
     """
-    require_choice("task", task, get_args(Task))
-    known = cast(Task, task)
-    make = vit_settings if known == "cifar10" else seq2seq_settings
-    sizes, changes = make(preset), {}
-    if m_h is not None:
-        changes = {"m_h": require_whole("m_h", m_h, 1), "m_v": sizes.m_v or sizes.m_h}
-        make(preset, **changes)
-    most = None if limit is None else require_whole("limit", limit, _BATCH)
+    make = vit_settings if task == "cifar10" else seq2seq_settings
+    sizes = make(preset)
+    changes = {} if m_h is None else {"m_h": m_h, "m_v": sizes.m_v or sizes.m_h}
     recipe = EpochRecipe(
-        epochs=require_whole("epochs", EPOCHS[known] if epochs is None else epochs, 1),
-        seed=require_whole("seed", seed, 0),
-        threads=None if threads is None else as_threads("threads", threads),
-        precision=precision,  # type: ignore[arg-type]
+        epochs=EPOCHS[task] if epochs is None else epochs,
         lr=EpochRecipe.lr if lr is None else lr,
+        precision=precision,
+        threads=threads,
+        seed=seed,
     )
-    asked = _Asked(known, preset, changes, bool(altered), most, recipe)
+    asked = _Asked(task, preset, changes, altered, limit, recipe)
     as_device(device)
     place, mark = look_at(asked.task if folder is None else folder, _COMMAND)
     told = {"task": asked.task, "asked": asked.plain}
