@@ -1,7 +1,7 @@
 """ViT: an image as a sequence of patches, read by a pre-norm Transformer (Dosovitskiy et al.)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -11,10 +11,14 @@ from attnrate.errors import InputError
 from attnrate.models.base import Counted
 from attnrate.models.multihead import Layer
 from attnrate.models.presets import Share, as_settings
-from attnrate.settings import Count, checked_fields
+from attnrate.settings import Count, by, checked_fields
 from attnrate.targets.alter import as_permutation
 
 Tensor = torch.Tensor
+
+
+def _require_order(name: str, value: object) -> tuple[int, ...]:
+    return as_permutation(value, None)
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class PatchSettings:
     width: Count = 128
     layers: Count = 6
     dropout: Share = 0.0
-    order: tuple[int, ...] | None = None
+    order: Annotated[tuple[int, ...], by(_require_order)] | None = None
 
     def __post_init__(self) -> None:
         if self.step > self.patch or self.image % self.step or (self.patch - self.step) % 2:
