@@ -1,8 +1,16 @@
-"""Shapes written in types are checked at run time in every test (jaxtyping with beartype)."""
+"""Shapes written in types are checked at run time in every test (jaxtyping with beartype).
 
+`on_a_terminal` is for tests of what people see while they wait.
+"""
+
+import contextlib
+import os
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
@@ -15,3 +23,33 @@ settings.register_profile(
     "attnrate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("attnrate")
+
+
+@pytest.fixture
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], str]:
+    """Call something while stderr is a terminal; what was written there."""
+    if not hasattr(os, "openpty"):
+        pytest.skip("this system has no pseudo-terminals")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(work: Callable[[], object]) -> str:
+        reader, writer = os.openpty()
+        written = bytearray()
+
+        def read() -> None:
+            # at the end of the other side Linux gives an error
+            with contextlib.suppress(OSError):
+                while data := os.read(reader, 10_000):
+                    written.extend(data)
+
+        listening = threading.Thread(target=read)
+        listening.start()
+        with open(writer, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            work()
+        listening.join(10)
+        os.close(reader)
+        return written.decode()
+
+    return run

@@ -7,17 +7,17 @@ import subprocess
 import sys
 import time
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.errors import MarkupError
 from warm_commands import attnrate
 
 from attnrate.cli import _run
-from attnrate.cli.output import busy
 from attnrate.cli.stopping import Stopping
 from attnrate.experiments.record import Record, record_to_plain
 from attnrate.folders import write_mark
+from attnrate.progress import Progress
 
 FIT = ("fit", "target.kind=spectral", "target.alpha=1", "model.kind=coupling")
 
@@ -73,12 +73,14 @@ def test_a_record_of_other_types_is_refused_in_words(
 
 
 @pytest.mark.parametrize("text", ["[/red]", "[link=x]", "[red]"])
-def test_what_a_user_wrote_is_no_markup(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        with busy(f"opening {text}"):
+def test_what_a_user_wrote_is_no_markup(
+    text: str, on_a_terminal: Callable[[Callable[[], object]], str]
+) -> None:
+    def work() -> None:
+        with Progress(f"opening {text} ..."):
             pass
-    except MarkupError as problem:
-        pytest.fail(str(problem))
+
+    assert f"opening {text} ..." in on_a_terminal(work)
 
 
 @pytest.mark.parametrize(

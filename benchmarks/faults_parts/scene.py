@@ -94,7 +94,7 @@ def tiny_vit(folder: Path) -> Path:
     """A model as `attnrate train` keeps it."""
     from attnrate.models.vit import ViT
     from attnrate.training import checkpoint
-    from attnrate.training.kept import keep_model
+    from attnrate.training.checkpoint import keep_model
 
     sizes = {"image": 8, "patch": 4, "width": 8, "layers": 2, "heads": 2, "m_h": 4, "m_ff": 8}
     torch.manual_seed(0)

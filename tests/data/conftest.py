@@ -1,13 +1,11 @@
 """A toy Debian: packages with German catalogues, and the programs of apt that know them."""
 
-import contextlib
 import hashlib
 import io
 import os
 import stat
 import sys
 import tarfile
-import threading
 
 import pytest
 
@@ -40,34 +38,6 @@ pathlib.Path(file).write_bytes((shop / file).read_bytes())
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNRATE_CACHE", str(tmp_path))
     return tmp_path / "attnrate-cache"
-
-
-@pytest.fixture
-def on_a_terminal(monkeypatch):
-    """Call something while stderr is a terminal; what was written there."""
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run(work):
-        reader, writer = os.openpty()
-        written = bytearray()
-
-        def read():
-            # at the end of the other side Linux gives an error
-            with contextlib.suppress(OSError):
-                while data := os.read(reader, 10_000):
-                    written.extend(data)
-
-        listening = threading.Thread(target=read)
-        listening.start()
-        with open(writer, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
-            patch.setattr(sys, "stderr", stream)
-            work()
-        listening.join(10)
-        os.close(reader)
-        return written.decode()
-
-    return run
 
 
 @pytest.fixture

@@ -2,21 +2,20 @@
 
 import math
 import os
-import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pandas as pd
 import pytest
 import sweep_standin
-from hypothesis import given
-from hypothesis import strategies as st
 from sweep_standin import entries, grid, times, tiny, value
 
 from attnrate.errors import InputError, StoreError, WorkerError
 from attnrate.fitting.job import Sized
-from attnrate.fitting.progress import PlainLines, Progress, make_progress, said_range, time_left
+from attnrate.fitting.progress import SweepProgress
 from attnrate.fitting.spec import load_spec
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import run_from_cli, sweep, sweep_status
@@ -178,85 +177,6 @@ def test_the_command_refuses_an_export_before_it_runs(tmp_path: Path) -> None:
         run_from_cli(Path("."), status=True)
 
 
-@given(st.floats(0.01, 1e4), st.integers(3, 50), st.integers(1, 1000), st.integers(1, 64))
-def test_equal_durations_give_an_estimate_without_spread(
-    seconds: float, known: int, remaining: int, workers: int
-) -> None:
-    left = time_left([seconds] * known, [1.0] * known, [1.0] * remaining, workers)
-    assert left is not None
-    assert left[0] == pytest.approx(left[1])
-    # Between all running trials about to end and none begun.
-    rounds = math.ceil(remaining / workers)
-    assert (rounds - 1) / 2 * seconds <= left[1] * (1 + 1e-9) <= rounds * seconds * (1 + 1e-8)
-
-
-@given(st.lists(st.floats(0.01, 100), min_size=3, max_size=20), st.integers(1, 99))
-def test_more_trials_take_longer_and_the_range_holds_the_mean(
-    durations: list[float], remaining: int
-) -> None:
-    alike = [1.0] * len(durations)
-    left = time_left(durations, alike, [1.0] * remaining, 4)
-    more = time_left(durations, alike, [1.0] * (remaining + 4), 4)
-    assert left is not None
-    assert more is not None
-    assert 0 <= left[0] <= left[1] < more[1]
-
-
-def test_trials_that_cost_their_size_have_an_exact_estimate() -> None:
-    sizes = [8.0, 5.0, 4.0]
-    durations = [3.0 * size for size in sizes]
-    # One worker: half of 4, then 2 and 1.
-    assert time_left(durations, sizes, [4.0, 2.0, 1.0], 1) == pytest.approx((15.0, 15.0))
-    # Two: (4 + 2) / 2 + 1 + 1 units of work between them.
-    assert time_left(durations, sizes, [4.0, 2.0, 1.0, 1.0], 2) == pytest.approx((7.5, 7.5))
-    # The large one alone takes longer than all the others, however many workers there are.
-    assert time_left(durations, sizes, [4.0, 0.5, 0.5], 3) == pytest.approx((6.0, 6.0))
-
-
-@given(
-    st.lists(st.tuples(st.floats(0.1, 100), st.floats(0.5, 2)), min_size=3, max_size=20),
-    st.lists(st.floats(0.1, 100), min_size=1, max_size=20),
-    st.integers(1, 8),
-    st.floats(0.01, 100),
-)
-def test_the_unit_of_size_is_of_no_account(
-    finished: list[tuple[float, float]], left: list[float], workers: int, unit: float
-) -> None:
-    durations = [size * luck for size, luck in finished]
-    sizes = [size for size, _ in finished]
-    one = time_left(durations, sizes, left, workers)
-    other = time_left(durations, [unit * s for s in sizes], [unit * s for s in left], workers)
-    assert other == pytest.approx(one, rel=1e-6, abs=1e-9)
-
-
-@given(st.lists(st.floats(0.01, 100), min_size=3, max_size=20), st.integers(1, 99))
-def test_equal_and_unknown_sizes_give_the_rule_for_trials_that_are_alike(
-    durations: list[float], remaining: int
-) -> None:
-    """m R' ± 1.64 s √(R' + R'²/k) for each of 4 workers, R' = trials left, those running half."""
-    k, work = len(durations), max(remaining - min(4, remaining) / 2, 2.0)
-    mean, spread = statistics.fmean(durations), statistics.stdev(durations)
-    deviation = 1.64 * spread * math.sqrt(work + work**2 / k)
-    expected = max(0.0, mean * work - deviation) / 4, (mean * work + deviation) / 4
-    for size in (0.0, 7.0):
-        found = time_left(durations, [size] * k, [size] * remaining, 4)
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
-    assert time_left(durations, [float(n) for n in range(k)], [3.0] * remaining, 4) == time_left(
-        durations, [1.0] * k, [1.0] * remaining, 4
-    )
-
-
-def test_scatter_about_the_size_widens_the_range() -> None:
-    sizes, left = [1.0, 2.0, 4.0, 8.0], [2.0] * 10
-    even = time_left([1.0, 2.0, 4.0, 8.0], sizes, left, 2)
-    uneven = time_left([2.0, 1.0, 6.0, 6.0], sizes, left, 2)
-    assert even is not None
-    assert uneven is not None
-    assert even[0] == pytest.approx(even[1])
-    assert uneven[0] < even[0]
-    assert even[1] < uneven[1]
-
-
 def test_sized_trials_run_the_largest_first_and_come_back_in_their_own_order(
     store: Path, log: Path
 ) -> None:
@@ -292,57 +212,35 @@ def test_a_wrong_size_is_refused(trial: object, size: object) -> None:
         Sized(load_spec(grid(2)).trials[0] if trial is None else trial, size)
 
 
-def test_an_estimate_is_said_as_people_say_it() -> None:
-    assert time_left([1.0, 2.0], [1.0, 1.0], [1.0] * 5, 1) is None
-    assert time_left([], [], [], 1) == (0, 0)
-    assert said_range(None) == "time left not known yet"
-    assert said_range((182.0, 299.0)) == "about 3-5 min left"
-    assert said_range((5.2, 5.4)) == "about 5 s left"
-    assert said_range((40.0, 200.0)) == "about 40 s - 3 min left"
-    assert said_range((7200.0, 12600.0)) == "about 2.0-3.5 h left"
-
-
 def test_lines_say_how_far_the_sweep_is(tmp_path: Path) -> None:
     path = tmp_path / "lines"
-    with path.open("w", encoding="utf-8") as stream:
-        progress = PlainLines(stream)
-        progress.begin(10, [1.0] * 8, 3)
+    with (
+        path.open("w", encoding="utf-8") as stream,
+        SweepProgress(10, [1.0] * 8, 3, True, stream) as progress,
+    ):
         for _ in range(3):
             progress.finish(1.0, 0.5, failed=False)
         progress.finish(1.0, None, failed=False)
         progress.finish(1.0, 0.5, failed=True)
-        progress.end()
     first, last = path.read_text(encoding="utf-8").splitlines()
     assert first.startswith("sweep: 2/10 trials · 2 from before · 3 running · 0 s")
     assert last.startswith("sweep: 6/10 trials · 2 from before · 1 failed · 3 running")
 
 
-def show(progress: Progress) -> None:
-    progress.begin(2, [1.0, 2.0], 1)
-    progress.finish(1.0, 0.1, failed=False)
-    progress.end()
+def show(wanted: bool | None, stream: TextIO | None = None) -> None:
+    with SweepProgress(2, [1.0, 2.0], 1, wanted, stream) as progress:
+        progress.finish(1.0, 0.1, failed=False)
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
-def test_a_terminal_has_a_live_line() -> None:
-    ours, theirs = os.openpty()
-    with (
-        os.fdopen(ours, "rb", buffering=0) as screen,
-        os.fdopen(theirs, "w", encoding="utf-8") as terminal,
-    ):
-        show(make_progress(None, terminal))
-        print("the end", file=terminal, flush=True)
-        seen = b""
-        while b"the end" not in seen:  # a read gives what there is, which may be a part
-            seen += screen.read(65536)
-    assert "1/2 trials" in seen.decode()
+def test_a_terminal_has_a_live_line(on_a_terminal: Callable[[Callable[[], object]], str]) -> None:
+    assert "1/2 trials" in on_a_terminal(lambda: show(None))
 
 
 def test_a_pipe_has_lines_only_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     with path.open("w", encoding="utf-8") as pipe:
-        show(make_progress(None, pipe))
-        show(make_progress(False, pipe))
+        show(None, pipe)
+        show(False, pipe)
         assert path.read_text(encoding="utf-8") == ""
-        show(make_progress(True, pipe))
+        show(True, pipe)
     assert "1/2 trials" in path.read_text(encoding="utf-8")

@@ -7,9 +7,17 @@ import pytest
 import torch
 
 from attnrate.errors import InputError
-from attnrate.models.decoding import Specials, Translator, last_places, moved_to_end, translate
+from attnrate.models.decoding import (
+    Specials,
+    TextSettings,
+    Translator,
+    last_places,
+    moved_to_end,
+    translate,
+)
 
 Tensor = torch.Tensor
+SETTINGS = TextSettings(vocabulary=10, longest=5)
 
 
 class Table(Translator):
@@ -82,7 +90,7 @@ def test_sentences_of_a_batch_do_not_meet() -> None:
 
 def test_the_first_tokens_of_each_sentence_come_last() -> None:
     tokens = torch.tensor([[5, 6, 7, 8, 2], [5, 6, 2, 0, 0], [9, 2, 0, 0, 0]])
-    last = last_places(tokens, 0, 5, 10)
+    last = last_places(tokens, SETTINGS)
     assert last.tolist() == [4, 2, 1]
     assert moved_to_end(tokens, last, 2).tolist() == [
         [7, 8, 2, 5, 6],
@@ -102,7 +110,7 @@ def test_the_first_tokens_of_each_sentence_come_last() -> None:
 )
 def test_wrong_sentences_are_told(rows: list[list[int]], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        last_places(torch.tensor(rows), 0, 5, 10)
+        last_places(torch.tensor(rows), SETTINGS)
 
 
 def test_a_model_that_does_not_translate_is_told() -> None:

@@ -15,7 +15,7 @@ from attnrate.errors import AttnrateError, InputError
 from attnrate.spectra.checkpoint import read_json
 from attnrate.spectra.read import read_arrays
 from attnrate.spectra.weights_only import weight_spectra
-from attnrate.training.kept import holds_model, read_model
+from attnrate.training.checkpoint import holds_model, read_model
 
 
 def test_an_array_larger_than_any_memory_is_refused(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from attnrate.errors import AccuracyWarning, InputError
 from attnrate.models import Transformer
 from attnrate.models.vit import ViT
 from attnrate.spectra.weights_only import head_spectra, weight_spectra
-from attnrate.training.checkpoint import snapshot
-from attnrate.training.kept import keep_model
+from attnrate.training.checkpoint import keep_model, snapshot
 
 
 def dense(query, key, heads):

@@ -17,9 +17,8 @@ from attnrate.experiments.contract import (
 from attnrate.experiments.kits.images import FirstHead, ImageOutcome, ImageRun, Spectra, Untuned
 from attnrate.experiments.paper.table1_translation import TextOutcome, TextRun
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.training.epochs import EpochSummary
+from attnrate.training.epochs import EpochSummary, rounded
 from attnrate.training.images import ImageErrors
-from attnrate.training.rounded import rounded
 from attnrate.training.sentences import MovedScores, TextScores
 
 

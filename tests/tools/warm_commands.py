@@ -29,7 +29,7 @@ LIBRARIES = (
     *("numpy", "pandas", "scipy.fft", "scipy.integrate", "scipy.interpolate", "scipy.linalg"),
     *("scipy.optimize", "scipy.special", "scipy.stats", "matplotlib.figure", "rich.table"),
     *("torch", "torch.func", "pytorch_optimizer", "safetensors.torch", "jaxtyping"),
-    *("typer", "rich.progress"),
+    *("typer", "rich.live"),
 )
 # what one command alone needs, and only where it is installed
 PROFILE = ("jinja2", "plotly.graph_objects", "transformers.models.bert.modeling_bert")

@@ -3,13 +3,15 @@
 import json
 import math
 import os
-import select
+import re
 import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import epoch_standin
 import numpy as np
@@ -18,9 +20,9 @@ import torch
 
 from attnrate.errors import AccuracyWarning, InputError, StoreError
 from attnrate.models.vit import ViT
+from attnrate.progress import Progress
 from attnrate.training import checkpoint as store
-from attnrate.training import epochs
-from attnrate.training.epoch_progress import Moment, make_epoch_progress
+from attnrate.training import epochs, machine
 from attnrate.training.epochs import (
     Epoch,
     EpochRecipe,
@@ -237,11 +239,18 @@ def test_wrong_places_are_told(tmp_path: Path) -> None:
         train_epochs(small(), epoch_standin.feed(), epoch_standin.recipe(), until=9)
 
 
-def test_a_line_says_epoch_loss_accuracy_speed_and_time_left(tmp_path: Path) -> None:
+def test_a_line_says_epoch_loss_accuracy_speed_and_time_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = epochs._line(Epoch(1, 1.5, 0.5, 1.0, 0.25, 20.0, 0.0, 150.0), 10, "images")
+    times = map(float, range(0, 100, 10))
+    clock = SimpleNamespace(monotonic=lambda: next(times))
+    monkeypatch.setattr("attnrate.progress.time", clock)
     with (tmp_path / "said").open("w", encoding="utf-8") as stream:
-        show = make_epoch_progress(True, "images", 10, stream)
-        show.tell(Moment(1, 1.0, 20.0, 3000, torch.tensor(300.0), torch.tensor(100), 200))
-        show.ended(0.25)
+        shown = Progress("", 0.0, wanted=True, stream=stream, name="train")
+        for half in range(1, 5):  # of an epoch, in 10 seconds
+            shown.at(line, half / 20)
+        shown.mark()
     # 8 more epochs of 20 seconds
     assert (tmp_path / "said").read_text(encoding="utf-8") == (
         "train: epoch 2/10 · loss 1.500 · accuracy 50.0 % · test 25.0 % · 150 images/s · "
@@ -249,20 +258,26 @@ def test_a_line_says_epoch_loss_accuracy_speed_and_time_left(tmp_path: Path) -> 
     )
 
 
-def test_a_terminal_has_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "200")
-    reader, writer = os.openpty()
-    with open(writer, "w", encoding="utf-8") as stream:
-        with make_epoch_progress(None, "tokens", 10, stream) as show:
-            show.tell(Moment(1, 0.5, 20.0, 3000, torch.tensor(300.0), torch.tensor(100), 200))
-        stream.flush()
-        # what was written can arrive in pieces
-        written = b""
-        while "epoch 2/10 · loss 1.500 · accuracy 50.0 % · 150 tokens/s".encode() not in written:
-            assert select.select([reader], [], [], 10.0)[0], written.decode()
-            written += os.read(reader, 100_000)
-    os.close(reader)
+def test_a_log_has_a_line_an_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    test = epoch_standin.feed(augment=False)
+    done = train_epochs(
+        small(), epoch_standin.feed(), epoch_standin.recipe(epochs=2), test=test, progress=True
+    )
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    for line, epoch in zip(lines, done.epochs, strict=True):
+        assert line.startswith(f"train: epoch {epoch.number + 1}/2 · loss {epoch.loss:.3f} · ")
+        assert f" · test {100 * epoch.test_accuracy:.1f} % · " in line
+        assert (" left" in line) == (epoch.number == 0)
+
+
+def test_a_terminal_has_a_live_line(on_a_terminal: Callable[[Callable[[], object]], str]) -> None:
+    def train() -> None:
+        train_epochs(small(), epoch_standin.feed(), epoch_standin.recipe(epochs=1))
+
+    written = on_a_terminal(train)
+    assert "the first batch" in written
+    assert re.search(r"epoch 1/1 · loss [\d.]+ · accuracy [\d.]+ % · [\d,]+ images/s", written)
 
 
 def test_the_precision_is_chosen_once_and_kept(
@@ -270,9 +285,9 @@ def test_the_precision_is_chosen_once_and_kept(
 ) -> None:
     recipe = epoch_standin.recipe(precision="auto", epochs=2)
     # as if bfloat16 were fast at the first start, and slow at the second
-    monkeypatch.setattr(epochs, "_seconds", lambda dtype, _: 2.0 if dtype.itemsize == 4 else 1.0)
+    monkeypatch.setattr(machine, "_seconds", lambda dtype, _: 2.0 if dtype.itemsize == 4 else 1.0)
     first = train_epochs(small(), epoch_standin.feed(), recipe, folder=tmp_path, until=1)
-    monkeypatch.setattr(epochs, "_seconds", lambda dtype, _: 1.0)
+    monkeypatch.setattr(machine, "_seconds", lambda dtype, _: 1.0)
     again = train_epochs(small(), epoch_standin.feed(), recipe, folder=tmp_path)
     fresh = train_epochs(small(), epoch_standin.feed(), recipe, until=1)
     assert [done.precision for done in (first, again, fresh)] == ["bfloat16"] * 2 + ["float32"]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnrate.training.rounded import rounded
+from attnrate.training.epochs import rounded
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,17 @@
 """The commands fit, bracket and sweep."""
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from attnrate.cli.output import EngineOption, JsonOption, WorkersOption, app, fail, print_json
 from attnrate.cli.stopping import STOPPED
 from attnrate.errors import InputError
+from attnrate.progress import Progress
 
 if TYPE_CHECKING:
-    from attnrate.fitting.recipe import Recipe
     from attnrate.fitting.train import Look
     from attnrate.fitting.trial import Trial
 
@@ -37,9 +35,8 @@ def fit(
     from attnrate.fitting.provenance import provenance
 
     target, make_model, recipe = build(trial)
-    with _progress() as bar:
-        show = _shown_looks(bar, "training", recipe)
-        watch = functools.partial(show, "training")
+    with Progress("training", 0.0, lasting=True) as shown:
+        watch = functools.partial(_show, shown, recipe.steps, recipe.starts, "training")
         done = train(target, make_model, recipe, trial.seed, threads, watch=watch)
     if as_json:
         print_json({"settings": trial.settings, **done.summary, "provenance": provenance()})
@@ -67,10 +64,13 @@ def bracket(
     from attnrate.fitting.provenance import provenance
 
     target, make_model, recipe = build(trial)
-    with _progress() as bar:
-        show = _shown_looks(bar, TRAINED, recipe)
+    with Progress(TRAINED, 0.0, lasting=True) as shown:
+
+        def watch(part: str, look: "Look") -> None:
+            _show(shown, recipe.steps, recipe.starts if part == TRAINED else 1, part, look)
+
         seeds = [trial.seed]
-        found = find(target, make_model, recipe=recipe, seeds=seeds, threads=threads, watch=show)
+        found = find(target, make_model, recipe=recipe, seeds=seeds, threads=threads, watch=watch)
     if as_json:
         print_json({"settings": trial.settings, **found.summary, "provenance": provenance()})
     else:
@@ -116,28 +116,7 @@ def _one_trial(pairs: list[str]) -> "Trial":
     return trial
 
 
-def _progress() -> Any:
-    """A bar on a terminal, nothing in a pipe."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    return Progress(
-        *columns,
-        TextColumn("{task.fields[error]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
-
-
-def _shown_looks(bar: Any, name: str, recipe: "Recipe") -> Callable[[str, "Look"], None]:
-    """How to show a look at a fit; the one of that name is shown from the beginning."""
-    tasks = {name: bar.add_task(name, total=recipe.starts * recipe.steps, error="")}
-
-    def show(part: str, look: "Look") -> None:
-        if part not in tasks:
-            tasks[part] = bar.add_task(part, total=recipe.steps, error="")
-        done = look.start * recipe.steps + look.step
-        bar.update(tasks[part], completed=done, error=f"{look.error:.2e}")
-
-    return show
+def _show(shown: Progress, steps: int, starts: int, part: str, look: "Look") -> None:
+    """Show a look at the fit of that part, which has so many steps from each of its starts."""
+    share = (look.start * steps + look.step) / (steps * starts)
+    shown.at(f"{part} · error {look.error:.2e}", share)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from attnrate.errors import InputError
 from attnrate.files import replaced
@@ -48,11 +47,6 @@ def save(figure: "Figure", path: Path) -> None:
     except OSError as problem:
         fail(f"could not write {path}: {problem.strerror}", 1)
     Console(stderr=True).print(f"drew {path}", highlight=False, markup=False)
-
-
-def busy(what: str) -> Any:
-    """A spinner on a terminal, nothing in a pipe."""
-    return Console(stderr=True).status(Text(f"{what} ..."))
 
 
 def print_json(value: dict[str, Any]) -> None:

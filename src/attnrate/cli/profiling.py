@@ -2,17 +2,16 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
-from attnrate.cli.output import JsonOption, app, busy, print_json
+from attnrate.cli.output import JsonOption, app, print_json
 from attnrate.errors import InputError, require_choice, require_none, require_whole
+from attnrate.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,17 +89,17 @@ def profile(
     require_whole("cut_inputs", cut_inputs, 0)
     if out is not None:
         check_folder(out)
-    with busy(f"opening {model}"):
+    with Progress(f"opening {model}"):
         loaded = load(model)
         asked = None if layers is None else _layers(layers)
         sites = chosen_sites(adapter_for(loaded.model)[1], asked)
         if budget is not None:
             require_whole("budget", budget, len(sites))
         read = _read(loaded, given, length, batch, limit)
-    with _ticking(read, cut_inputs > 0) as going:
+    with Progress("spectra", 0.0) as shown:
         found = run(
             loaded.model,
-            going,
+            _watched(read, shown, cut_inputs > 0),
             gauge,
             layers=asked,
             cut_inputs=cut_inputs,
@@ -109,7 +108,7 @@ def profile(
     advice = advise(found, budget, tolerance=tolerance)
     page = None
     if out is not None:
-        with busy("writing the page"):
+        with Progress("writing the page"):
             page = write_profile(found, out, advice)
     _tell(found, advice, page, as_json)
 
@@ -147,21 +146,13 @@ def _layers(text: str) -> list[int | str]:
     return found
 
 
-@contextmanager
-def _ticking(read: "Batches", cuts: bool) -> Iterator[Iterator[Any]]:
-    """The batches with a bar that moves as they are taken; on a terminal only."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("spectra", total=len(read))
-
-        def batches() -> Iterator[Any]:
-            for each in read:
-                yield each
-                bar.advance(task)
-            if cuts:
-                bar.update(task, description="cutting heads", total=None)
-
-        yield batches()
+def _watched(read: "Batches", shown: Progress, cuts: bool) -> Iterator[Any]:
+    """The batches, with a bar that moves as they are taken."""
+    for number, each in enumerate(read, start=1):
+        yield each
+        shown.at(f"spectra of {number}/{len(read)} batches", number / len(read))
+    if cuts:
+        shown.at("cutting heads")
 
 
 def _tell(found: "Profile", advice: "Advice", page: Path | None, as_json: bool) -> None:
@@ -232,7 +223,7 @@ def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> N
 def _weights_only(model: str, heads: int | None, as_json: bool) -> None:
     from attnrate.spectra.weights_only import weight_spectra
 
-    with busy(f"reading {model}"):
+    with Progress(f"reading {model}"):
         found = weight_spectra(model, heads)
     if as_json:
         print_json({"summary": str(found), "heads": _rows(found.to_frame())})

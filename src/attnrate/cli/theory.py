@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from attnrate.cli.output import JsonOption, app, busy, check_plot, fail, print_json, save
+from attnrate.cli.output import JsonOption, app, check_plot, fail, print_json, save
 from attnrate.errors import AccuracyWarning, InputError
+from attnrate.progress import Progress
 
 if TYPE_CHECKING:
     from attnrate.targets import AttentionTarget
@@ -133,7 +134,7 @@ def bound(
     from attnrate.theory.compile import compile_target
 
     rows: list[dict[str, Any]] = []
-    with busy("bounding"):
+    with Progress("bounding"):
         split = None if parameters is None else best_split(target, parameters, norm)
         for size in sizes:
             proved = jackson_bound(target, size, m_ff, norm)

@@ -50,7 +50,7 @@ def train(
 
     try:
         done = run(
-            task,
+            task,  # type: ignore[arg-type]  # `train` says which words it knows
             out,
             preset=preset,
             m_h=m_h,
@@ -60,7 +60,7 @@ def train(
             limit=limit,
             seed=seed,
             threads=threads,
-            precision=precision,
+            precision=precision,  # type: ignore[arg-type]
             device=device,
             progress=True,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attnrate.data.registry import FetchError, one_at_a_time, work_folder
-from attnrate.terminal import say
+from attnrate.progress import say
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from attnrate.data.registry import (
 )
 from attnrate.data.unpack import unpack
 from attnrate.errors import InputError, StoreError, require_whole
-from attnrate.terminal import say
+from attnrate.progress import say
 
 SOURCE = "CIFAR-10 (A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009)"
 LICENCE = "none stated by the authors; free to use in research with the citation"

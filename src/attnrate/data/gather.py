@@ -1,7 +1,6 @@
 """The sentence pairs of many packages: fetched in turn and, beside that, read by processes."""
 
 import os
-import sys
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -18,7 +17,7 @@ from attnrate.data.registry import (
     apt_index,
     require_installed,
 )
-from attnrate.terminal import say
+from attnrate.progress import Progress, say
 
 _PATIENCE = 3
 _LACKING = "this release has no such package, and no file of it is among the downloads"
@@ -159,45 +158,18 @@ Show = Callable[[int, int, str], None]
 
 @contextmanager
 def _shown(total: int) -> Iterator[Show]:
-    """On a terminal, a line that tells how far it is; a download draws its bar below it."""
-    if not sys.stderr.isatty():
-        yield _lines(total)
-        return
-    from rich.console import Console
-    from rich.control import Control
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.segment import ControlType
+    """A live line that tells how far it is; off a terminal, a line for every tenth of many."""
+    told = 0
+    with Progress() as shown:
 
-    console = Console(stderr=True)
-    columns = (TextColumn("packages"), BarColumn(), MofNCompleteColumn())
-    # printed and not started: two live displays at once are an error before rich 14.1
-    bar = Progress(*columns, TextColumn("{task.description}"), console=console)
-    task = bar.add_task("", total=total)
-    above = Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
-    drawn = False
+        def show(fetched: int, read: int, name: str) -> None:
+            nonlocal told
+            what = f"{fetched}/{total} packages fetched, {read} of {total} cleaned"
+            shown.at(f"{what}; {name}" if name else what, fetched / total)
+            shown.mark()
+            tenths = _LINES * fetched // total
+            if tenths > told and total > 2 * _LINES and not shown.live:
+                told = tenths
+                say(f"{fetched} of {total} packages fetched, {read} of them read and cleaned")
 
-    def show(fetched: int, read: int, name: str) -> None:
-        nonlocal drawn
-        if drawn:
-            console.control(above)
-        drawn = True
-        what = f"fetched, {read} of {total} cleaned"
-        bar.update(task, completed=fetched, description=f"{what}; {name}" if name else what)
-        console.print(bar.get_renderable())
-
-    yield show
-    console.control(above)
-
-
-def _lines(total: int) -> Show:
-    """Off a terminal, a line for every tenth of many packages."""
-    said = 0
-
-    def show(fetched: int, read: int, name: str) -> None:
-        nonlocal said
-        part = _LINES * fetched // total
-        if part > said and total > 2 * _LINES:
-            said = part
-            say(f"{fetched} of {total} packages fetched, {read} of them read and cleaned")
-
-    return show
+        yield show

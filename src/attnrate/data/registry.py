@@ -24,7 +24,7 @@ from typing import Literal
 
 from attnrate.errors import AttnrateError
 from attnrate.files import LockError, alone
-from attnrate.terminal import say
+from attnrate.progress import Progress, say
 
 _STALE = 86_400.0  # seconds, a day
 _FETCHERS = (sys.executable, "-P", str(Path(__file__).with_name("fetchers.py")))
@@ -304,18 +304,11 @@ def _reason(said: str) -> str:
 
 def _follow(client: "subprocess.Popen[bytes]", package: Package, work: Path) -> None:
     """Wait for the client; on a terminal, with a bar of the bytes that have arrived."""
-    if not sys.stderr.isatty():
-        client.wait()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(package.file, total=package.size)
+    size = max(package.size, 1)
+    with Progress(package.file, 0.0) as shown:
         while client.poll() is None:
-            bar.update(task, completed=min(_bytes_in(work), package.size))
+            here = min(_bytes_in(work), size)
+            shown.at(f"{package.file} · {here / 1e6:.1f}/{size / 1e6:.1f} MB", here / size)
             with suppress(subprocess.TimeoutExpired):
                 client.wait(timeout=0.25)
 

@@ -38,8 +38,8 @@ from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
 from attnrate.folders import as_path, look_at, make_folder, read_mark, write_mark
-from attnrate.terminal import say
-from attnrate.training.epochs_kept import clear_epochs
+from attnrate.progress import say
+from attnrate.training.checkpoint import clear_epochs
 
 _COMMAND = "reproduce"
 _STORE = "trials.sqlite"

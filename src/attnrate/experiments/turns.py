@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from attnrate.experiments.contract import Preset
 from attnrate.fitting.job import Job, Sized
-from attnrate.fitting.progress import said_range
-from attnrate.terminal import say
+from attnrate.progress import said_range, say
 
 #: On shared cores work has taken up to this many times its planned seconds
 _SLOWER = 2.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attnrate.errors import InputError
 from attnrate.fitting.engines import Engine, make_engine, name_of
 from attnrate.fitting.job import Job, Run, Sized
-from attnrate.fitting.progress import Progress, make_progress
+from attnrate.fitting.progress import SweepProgress
 from attnrate.fitting.records import Failed, Finished, Status
 from attnrate.fitting.spec import load_spec, require_distinct
 from attnrate.fitting.store import NoStoreError, Store
@@ -103,14 +103,17 @@ def sweep(
     name_of(function)  # refused before a store is made, not after
     trials = [one.job for one in sized]
     runner = make_engine(engine, workers)
-    display = make_progress(progress)
     start = time.monotonic()
     with Store(store) as kept:
         before = kept.finished_keys()
         # The largest first: a long trial that comes last leaves the other workers idle.
         in_turn = sorted(sized, key=lambda one: (one.turn, -one.size))
         todo = [one for one in in_turn if one.job.key not in before]
-        ran = _run_all(todo, len(trials), runner, kept, display, function, stored) if todo else 0
+        ran = 0
+        if todo:
+            sizes, at_once = [one.size for one in todo], min(runner.workers, len(todo))
+            with SweepProgress(len(trials), sizes, at_once, progress) as display:
+                ran = _run_all(todo, len(trials), runner, kept, display, function, stored)
         return SweepResult(
             tuple(kept.finished(trials)),
             tuple(kept.failed(trials)),
@@ -194,7 +197,7 @@ def _run_all(
     total: int,
     engine: Engine,
     kept: Store,
-    display: Progress,
+    display: SweepProgress,
     function: Run,
     stored: Callable[[Job], None] | None,
 ) -> int:
@@ -208,7 +211,6 @@ def _run_all(
         if stored is not None and not failed and seconds is not None:
             stored(trial)
 
-    display.begin(total, sizes.values(), min(engine.workers, len(todo)))
     try:
         while left:
             held: list[Job] = []
@@ -231,7 +233,6 @@ def _run_all(
             "run the same sweep again to go on"
         ) from None
     finally:
-        display.end()
         kept.release()
     return ran
 

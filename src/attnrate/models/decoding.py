@@ -6,9 +6,12 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
+from torch import nn
 
 from attnrate.errors import InputError, require_whole
 from attnrate.models.base import Counted
+from attnrate.models.presets import Share
+from attnrate.settings import Count, Natural
 
 Tensor = torch.Tensor
 
@@ -20,6 +23,34 @@ class Specials:
     pad: int = 0
     begin: int = 1
     end: int = 2
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """Sizes of a model that translates: `layers` layers for the source and for the target each.
+
+    `moved` > 0 is Table 1's altered relation: the first so many tokens of a source come last,
+    before anything reads them. The target's order stays, because it is read causally. No sentence
+    has more than `longest` tokens; `pad`, `begin` and `end` are the tokens that are no words.
+    """
+
+    vocabulary: Count = 8000
+    width: Count = 256
+    layers: Count = 3
+    dropout: Share = 0.1
+    moved: Natural = 0
+    longest: Count = 256
+    pad: Natural = 0
+    begin: Natural = 1
+    end: Natural = 2
+
+    def __post_init__(self) -> None:
+        special = {"pad": self.pad, "begin": self.begin, "end": self.end}
+        for name, number in special.items():
+            require_whole(name, number, 0, self.vocabulary - 1)
+        if len({*special.values()}) < 3:
+            what = "pad, begin and end must be three token numbers"
+            raise InputError(what, [*special.values()])
 
 
 class Translator(Counted):
@@ -59,10 +90,38 @@ class Translator(Counted):
         return self.read_out(self.states(source, target))
 
 
-def last_places(
-    tokens: Int[Tensor, "batch S"], pad: int, most: int, vocabulary: int
-) -> Int[Tensor, " batch"]:
-    """The place of each row's last token, when the rows are what a model takes."""
+class WordTranslator(Translator):
+    """A Translator by its settings, with one matrix for both embeddings and the read-out."""
+
+    def __init__(self, settings: TextSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.specials = Specials(settings.pad, settings.begin, settings.end)
+        self.longest = settings.longest
+        self.embed = nn.Embedding(settings.vocabulary, settings.width)
+        nn.init.normal_(self.embed.weight, 0.0, settings.width**-0.5)
+        self.drop = nn.Dropout(settings.dropout)
+
+    def read_out(self, states: Float[Tensor, "*some width"]) -> Float[Tensor, "*some vocabulary"]:
+        """The logits of the next token, by the embedding's own matrix."""
+        return nn.functional.linear(states, self.embed.weight)
+
+    def embedded(self, tokens: Int[Tensor, "batch S"]) -> Float[Tensor, "batch S width"]:
+        """The tokens as vectors with entries of about one."""
+        result: Tensor = self.embed(tokens) * self.settings.width**0.5
+        return result
+
+    def in_order(
+        self, source: Int[Tensor, "batch S"]
+    ) -> tuple[Int[Tensor, "batch S"], Int[Tensor, " batch"]]:
+        """The source in the order in which this model reads it, and the places of last tokens."""
+        last, moved = last_places(source, self.settings), self.settings.moved
+        return moved_to_end(source, last, moved) if moved else source, last
+
+
+def last_places(tokens: Int[Tensor, "batch S"], settings: TextSettings) -> Int[Tensor, " batch"]:
+    """The place of each row's last token, when rows are what a model with these settings reads."""
+    most, vocabulary = settings.longest, settings.vocabulary
     if tokens.shape[1] > most:
         raise InputError(
             f"sentences may have {most} tokens at most", tokens.shape[1], "Cut them, or leave out."
@@ -72,14 +131,14 @@ def last_places(
         raise InputError(
             f"token numbers must lie in 0 ... {vocabulary - 1}", low if low < 0 else high
         )
-    kept = tokens != pad
+    kept = tokens != settings.pad
     last = kept.sum(1) - 1
     # padding within a sentence would be read as its end
     if not bool(kept.any(1).all()) or bool((kept[:, 1:] & ~kept[:, :-1]).any()):
         raise InputError(
             "every sentence must have a token, and padding only after its last one",
             tokens.tolist(),
-            f"The number of padding is {pad}.",
+            f"The number of padding is {settings.pad}.",
         )
     return last
 

@@ -111,3 +111,31 @@ class FeedForward(nn.Sequential):
         for part in (wide, narrow):
             nn.init.xavier_uniform_(part.weight)
             nn.init.zeros_(part.bias)
+
+
+class Layer(nn.Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        m_h: int,
+        m_v: int | None,
+        m_ff: int,
+        dropout: float,
+        activation: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = Multihead(width, heads, m_h, m_v)
+        self.feed_forward = FeedForward(width, m_ff, activation, dropout)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch T width"], padding: Padding = NO_PADDING
+    ) -> Float[Tensor, "batch T width"]:
+        """Tokens in, tokens out."""
+        x = x + self.drop(self.attention(self.norm_1(x), padding=padding))
+        result: Tensor = x + self.drop(self.feed_forward(self.norm_2(x)))
+        return result

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from attnrate.errors import InputError, require_choice, require_number, require_whole
+from attnrate.errors import InputError, require_choice, require_number
+from attnrate.settings import by
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -12,6 +13,18 @@ if TYPE_CHECKING:
     Settings = TypeVar("Settings", bound=DataclassInstance)
 else:
     Settings = TypeVar("Settings")
+
+
+def require_share(name: str, value: object) -> float:
+    """`value` as a float, or an InputError unless it lies in [0, 1)."""
+    number = require_number(name, value)
+    if not 0 <= number < 1:
+        raise InputError(f"{name} must be at least 0 and below 1", number, f"Pass {name}=0.1.")
+    return number
+
+
+#: Numbers from 0 on, below 1
+Share = Annotated[float, by(require_share)]
 
 
 def as_settings(
@@ -34,28 +47,4 @@ def as_settings(
             raise InputError(
                 f"{kind.__name__} has no setting {name!r}", value, f"It has {sorted(known)}."
             )
-    plain = {name: _plain(value) for name, value in changes.items()}
-    # before the class itself sees them, so that a value of a wrong type is told in our own words
-    kind.check({each.name: getattr(given, each.name) for each in fields(kind)} | plain)
-    return replace(given, **plain)  # type: ignore[no-any-return]
-
-
-def _plain(value: object) -> object:
-    """What can be compared and written to JSON: a tuple for a list, an int for one of NumPy's."""
-    if isinstance(value, list):
-        return tuple(value)
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        return int(value.__index__())
-    return value
-
-
-def check_whole(values: Mapping[str, object], *names: str, least: int = 1) -> list[int]:
-    """These settings, or an InputError for the first that is no whole number from `least` on."""
-    return [require_whole(name, values[name], least) for name in names]
-
-
-def check_share(values: Mapping[str, object], name: str) -> None:
-    """An InputError unless the setting lies in [0, 1)."""
-    number = require_number(name, values[name])
-    if not 0 <= number < 1:
-        raise InputError(f"{name} must be at least 0 and below 1", number, f"Pass {name}=0.1.")
+    return replace(given, **changes)  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
 """What ViT and Seq2Seq are compared with: recurrent and state-space models of about their size."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -10,54 +10,25 @@ from torch import nn
 
 from attnrate.errors import require_choice
 from attnrate.models.base import Counted, nearest_size
-from attnrate.models.decoding import Specials, Translator, last_places, moved_to_end
-from attnrate.models.presets import as_settings, check_share, check_whole
+from attnrate.models.decoding import TextSettings, WordTranslator, last_places
+from attnrate.models.presets import as_settings
 from attnrate.models.recurrent import GRU
-from attnrate.models.seq2seq import Seq2SeqSettings
+from attnrate.models.seq2seq import Seq2Seq, Seq2SeqSettings
 from attnrate.models.state_space import StateSpace
-from attnrate.models.vit import Patches, ViTSettings
+from attnrate.models.vit import Patches, PatchSettings, ViT, ViTSettings
+from attnrate.settings import Count, checked_fields
 
 Tensor = torch.Tensor
+C = TypeVar("C", bound=Counted)
 
 
+@checked_fields()
 @dataclass(frozen=True)
-class ScannerSettings:
-    """Sizes of a Scanner; patches and `order` are those of a ViT."""
+class ScannerSettings(PatchSettings):
+    """Sizes of a Scanner, whose layers are of one `kind`; `state` is for state-space models."""
 
     kind: Literal["gru", "state-space"] = "gru"
-    image: int = 32
-    patch: int = 4
-    stride: int | None = None
-    channels: int = 3
-    classes: int = 10
-    width: int = 128
-    layers: int = 6
-    state: int = 32
-    dropout: float = 0.0
-    order: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        self.check(vars(self))
-
-    @staticmethod
-    def check(values: Mapping[str, object]) -> None:
-        """An InputError for the first setting that cannot be."""
-        require_choice("kind", values["kind"], ("gru", "state-space"))
-        check_whole(values, "width", "layers", "state")
-        shared = {name: values[name] for name in values if name not in ("kind", "state")}
-        ViTSettings.check(vars(ViTSettings()) | shared)
-
-    @property
-    def patches(self) -> ViTSettings:
-        """The same image as a ViT sees it."""
-        return ViTSettings(
-            image=self.image,
-            patch=self.patch,
-            stride=self.stride,
-            channels=self.channels,
-            width=self.width,
-            order=self.order,
-        )
+    state: Count = 32
 
 
 class Scanner(Counted):
@@ -69,11 +40,11 @@ class Scanner(Counted):
 
     def __init__(self, settings: object = "gru", **changes: object) -> None:
         super().__init__()
-        presets = {"gru": ScannerSettings(), "state-space": ScannerSettings("state-space")}
+        presets = {"gru": ScannerSettings(), "state-space": ScannerSettings(kind="state-space")}
         chosen = as_settings(presets, settings, changes)
         self.settings = chosen
         width = chosen.width
-        self.patches = Patches(chosen.patches)
+        self.patches = Patches(chosen)
         self.layers = nn.ModuleList(
             GRU(width, width, width)
             if chosen.kind == "gru"
@@ -99,86 +70,60 @@ class Scanner(Counted):
 def scanner_like(settings: ViTSettings, kind: object = "gru", layers: object = 3) -> Scanner:
     """A Scanner for the same images with about as many parameters as a ViT of these settings."""
     require_choice("kind", kind, ("gru", "state-space"))
-    from attnrate.models.vit import ViT
+    given = _shared(settings, PatchSettings) | {"layers": layers}
+    return _of_size(ViT, settings, lambda width: Scanner(str(kind), **given | {"width": width}))
 
+
+def _shared(settings: PatchSettings | TextSettings, kind: type) -> dict[str, object]:
+    """The settings that a model shares with its rival: those of their common kind."""
+    return {each.name: getattr(settings, each.name) for each in fields(kind)}
+
+
+def _of_size(
+    attention: Callable[[object], Counted], settings: object, make: Callable[[int], C]
+) -> C:
+    """The rival that `make` makes of a size, with about as many parameters as the model has."""
     with torch.device("meta"):
-        wanted = ViT(settings).parameter_count()
-    shared = ("image", "patch", "stride", "channels", "classes", "dropout", "order")
-    given = {name: getattr(settings, name) for name in shared}
-
-    def made(width: int) -> Scanner:
-        return Scanner(str(kind), **given, layers=layers, width=width)
-
-    return made(nearest_size(lambda width: made(width).parameter_count(), wanted))
+        wanted = attention(settings).parameter_count()
+    return make(nearest_size(lambda size: make(size).parameter_count(), wanted))
 
 
+@checked_fields()
 @dataclass(frozen=True)
-class GRUTranslatorSettings:
-    """Sizes of a GRUTranslator; the others are as in Seq2SeqSettings."""
+class GRUTranslatorSettings(TextSettings):
+    """Sizes of a GRUTranslator; `hidden` is that of its states."""
 
-    vocabulary: int = 8000
-    width: int = 256
-    hidden: int = 512
-    layers: int = 2
-    dropout: float = 0.1
-    moved: int = 0
-    longest: int = 256
-    pad: int = 0
-    begin: int = 1
-    end: int = 2
-
-    def __post_init__(self) -> None:
-        self.check(vars(self))
-
-    @staticmethod
-    def check(values: Mapping[str, object]) -> None:
-        """An InputError for the first setting that cannot be."""
-        check_whole(values, "hidden", "layers")
-        check_share(values, "dropout")
-        shared = {name: value for name, value in values.items() if name != "hidden"}
-        Seq2SeqSettings.check(vars(Seq2SeqSettings()) | shared)
+    layers: Count = 2
+    hidden: Count = 512
 
 
-class GRUTranslator(Translator):
+class GRUTranslator(WordTranslator):
     """An encoder-decoder of GRUs (Cho et al. 2014), without attention.
 
     The encoder's last states begin the decoder's, and the last one goes into each of its steps.
     """
 
     def __init__(self, settings: object = "cpu", **changes: object) -> None:
-        super().__init__()
         chosen = as_settings({"cpu": GRUTranslatorSettings()}, settings, changes)
-        self.settings = chosen
-        self.specials = Specials(chosen.pad, chosen.begin, chosen.end)
-        self.longest = chosen.longest
+        super().__init__(chosen)
         width, hidden = chosen.width, chosen.hidden
-        self.embed = nn.Embedding(chosen.vocabulary, width)
-        nn.init.normal_(self.embed.weight, 0.0, width**-0.5)
         sizes = [width, *[hidden] * (chosen.layers - 1)]
         self.encoders = nn.ModuleList(nn.GRU(size, hidden, batch_first=True) for size in sizes)
         sizes = [width + hidden, *sizes[1:]]
         self.decoders = nn.ModuleList(nn.GRU(size, hidden, batch_first=True) for size in sizes)
         self.narrow = nn.Linear(hidden, width)
-        self.drop = nn.Dropout(chosen.dropout)
 
     def states(
         self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]
     ) -> Float[Tensor, "batch T width"]:
         """What the decoder knows at each place of the target."""
-        last_places(target, self.specials.pad, self.settings.longest, self.settings.vocabulary)
+        last_places(target, self.settings)
         return self._decoded(target, self.begin(source))[0]
-
-    def read_out(self, states: Float[Tensor, "*some width"]) -> Float[Tensor, "*some vocabulary"]:
-        """The logits of the next token, by the embedding's own matrix."""
-        return nn.functional.linear(states, self.embed.weight)
 
     def begin(self, source: Int[Tensor, "batch S"]) -> Any:
         """The context, then the first state of every layer."""
-        settings = self.settings
-        last = last_places(source, self.specials.pad, settings.longest, settings.vocabulary)
-        if settings.moved:
-            source = moved_to_end(source, last, settings.moved)
-        x = self._embedded(source)
+        source, last = self.in_order(source)
+        x = self.drop(self.embedded(source))
         finals = []
         for encoder in self.encoders:
             x, _ = encoder(x)
@@ -199,7 +144,7 @@ class GRUTranslator(Translator):
     ) -> tuple[Float[Tensor, "batch T width"], Any]:
         context, before = state
         spread = context[:, None].expand(-1, target.shape[1], -1)
-        x = torch.cat([self._embedded(target), spread], -1)
+        x = torch.cat([self.drop(self.embedded(target)), spread], -1)
         after = []
         for decoder, first in zip(self.decoders, before, strict=True):
             x, last = decoder(x, first[None].contiguous())
@@ -207,22 +152,8 @@ class GRUTranslator(Translator):
             x = self.drop(x)
         return self.narrow(x), (context, tuple(after))
 
-    def _embedded(self, tokens: Int[Tensor, "batch S"]) -> Float[Tensor, "batch S width"]:
-        result: Tensor = self.drop(self.embed(tokens) * self.settings.width**0.5)
-        return result
-
 
 def translator_like(settings: Seq2SeqSettings, layers: object = 2) -> GRUTranslator:
     """A GRUTranslator with about as many parameters as a Seq2Seq of these settings."""
-    from attnrate.models.seq2seq import Seq2Seq
-
-    with torch.device("meta"):
-        wanted = Seq2Seq(settings).parameter_count()
-    shared = ("vocabulary", "width", "dropout", "moved", "longest", "pad", "begin", "end")
-    given = {name: getattr(settings, name) for name in shared}
-    first = as_settings({"cpu": GRUTranslatorSettings()}, "cpu", {**given, "layers": layers})
-
-    def made(hidden: int) -> GRUTranslator:
-        return GRUTranslator(replace(first, hidden=hidden))
-
-    return made(nearest_size(lambda hidden: made(hidden).parameter_count(), wanted))
+    given = _shared(settings, TextSettings) | {"layers": layers}
+    return _of_size(Seq2Seq, settings, lambda hidden: GRUTranslator(**given | {"hidden": hidden}))

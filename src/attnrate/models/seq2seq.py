@@ -4,7 +4,6 @@ Norms come before each part and once at the end, which trains without their long
 theirs: sinusoidal positions, ReLU, and one matrix for both embeddings and the read-out.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,59 +11,25 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import nn
 
-from attnrate.errors import InputError, require_whole
-from attnrate.models.decoding import Specials, Translator, last_places, moved_to_end
-from attnrate.models.multihead import NO_PADDING, FeedForward, Multihead, Padding
+from attnrate.errors import InputError
+from attnrate.models.decoding import TextSettings, WordTranslator, last_places
+from attnrate.models.multihead import FeedForward, Layer, Multihead, Padding
 from attnrate.models.positions import sinusoids
-from attnrate.models.presets import as_settings, check_share, check_whole
+from attnrate.models.presets import as_settings
+from attnrate.settings import Count, checked_fields
 
 Tensor = torch.Tensor
 
 
+@checked_fields()
 @dataclass(frozen=True)
-class Seq2SeqSettings:
-    """Sizes of a Seq2Seq with `layers` layers in encoder and decoder each.
+class Seq2SeqSettings(TextSettings):
+    """Sizes of a Seq2Seq with `layers` layers in encoder and decoder each."""
 
-    `moved` > 0 is Table 1's altered relation: the first so many tokens of a source come last,
-    before positions are added. The target's order stays, because it is read causally.
-    """
-
-    vocabulary: int = 8000
-    width: int = 256
-    layers: int = 3
-    heads: int = 4
-    m_h: int = 64
-    m_v: int | None = None
-    m_ff: int = 512
-    dropout: float = 0.1
-    moved: int = 0
-    longest: int = 256
-    pad: int = 0
-    begin: int = 1
-    end: int = 2
-
-    def __post_init__(self) -> None:
-        self.check(vars(self))
-
-    @staticmethod
-    def check(values: Mapping[str, object]) -> None:
-        """An InputError for the first setting that cannot be."""
-        (vocabulary,) = check_whole(values, "vocabulary")
-        check_whole(values, "width", "layers", "heads", "m_h", "m_ff", "longest")
-        if values["m_v"] is not None:
-            check_whole(values, "m_v")
-        check_share(values, "dropout")
-        check_whole(values, "moved", least=0)
-        special = [values["pad"], values["begin"], values["end"]]
-        for name, number in zip(("pad", "begin", "end"), special, strict=True):
-            require_whole(name, number, 0, vocabulary - 1)
-        if len({*special}) < 3:
-            raise InputError("pad, begin and end must be three token numbers", special)
-
-    @property
-    def specials(self) -> Specials:
-        """The token numbers that are no words."""
-        return Specials(self.pad, self.begin, self.end)
+    heads: Count = 4
+    m_h: Count = 64
+    m_v: Count | None = None
+    m_ff: Count = 512
 
 
 #: `paper` is the base model of Vaswani et al. with their shared vocabulary of 37,000
@@ -81,21 +46,19 @@ def seq2seq_settings(preset: object = "cpu", **changes: object) -> Seq2SeqSettin
     return as_settings(SEQ2SEQ_PRESETS, preset, changes)
 
 
-class Seq2Seq(Translator):
+class Seq2Seq(WordTranslator):
     """Encoder and decoder, each with its own positions, joined by attention across."""
 
+    settings: Seq2SeqSettings
+
     def __init__(self, settings: object = "cpu", **changes: object) -> None:
-        super().__init__()
         chosen = seq2seq_settings(settings, **changes)
-        self.settings, self.specials = chosen, chosen.specials
-        self.longest = chosen.longest
-        self.embed = nn.Embedding(chosen.vocabulary, chosen.width)
-        nn.init.normal_(self.embed.weight, 0.0, chosen.width**-0.5)
-        self.encoder_layers = nn.ModuleList(_Encoder(chosen) for _ in range(chosen.layers))
+        super().__init__(chosen)
+        sizes = chosen.width, chosen.heads, chosen.m_h, chosen.m_v, chosen.m_ff, chosen.dropout
+        self.encoder_layers = nn.ModuleList(Layer(*sizes, nn.ReLU()) for _ in range(chosen.layers))
         self.encoder_norm = nn.LayerNorm(chosen.width)
         self.decoder_layers = nn.ModuleList(_Decoder(chosen) for _ in range(chosen.layers))
         self.decoder_norm = nn.LayerNorm(chosen.width)
-        self.drop = nn.Dropout(chosen.dropout)
         places = sinusoids(chosen.longest, chosen.width).float()
         self.positions: Tensor
         self.register_buffer("positions", places, persistent=False)
@@ -104,36 +67,25 @@ class Seq2Seq(Translator):
         self, source: Int[Tensor, "batch S"]
     ) -> tuple[Float[Tensor, "batch S width"], Bool[Tensor, "batch S"] | None]:
         """The source's tokens after the encoder, and which are no padding; None: all."""
-        special, most = self.specials, self.settings.longest
-        last = last_places(source, special.pad, most, self.settings.vocabulary)
-        if self.settings.moved:
-            source = moved_to_end(source, last, self.settings.moved)
-        kept = source != special.pad
-        whole = bool(kept.all())
-        padding = NO_PADDING if whole else Padding(kept, kept)
+        source, _ = self.in_order(source)
+        kept = self._kept(source)
         x = self._placed(source)
         for layer in self.encoder_layers:
-            x = layer(x, padding)
-        return self.encoder_norm(x), None if whole else kept
+            x = layer(x, Padding(kept, kept))
+        return self.encoder_norm(x), kept
 
     def states(
         self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]
     ) -> Float[Tensor, "batch T width"]:
         """What the decoder knows at each place of the target."""
         memory, kept = self.encode(source)
-        special, most = self.specials, self.settings.longest
-        last_places(target, special.pad, most, self.settings.vocabulary)
-        own = target != special.pad
-        own_kept = None if bool(own.all()) else own
+        last_places(target, self.settings)
+        own = self._kept(target)
         x = self._placed(target)
         for layer in self.decoder_layers:
-            x = layer(x, memory, Padding(own_kept, own_kept), Padding(own_kept, kept))
+            x = layer(x, memory, Padding(own, own), Padding(own, kept))
         result: Tensor = self.decoder_norm(x)
         return result
-
-    def read_out(self, states: Float[Tensor, "*some width"]) -> Float[Tensor, "*some vocabulary"]:
-        """The logits of the next token, by the embedding's own matrix."""
-        return nn.functional.linear(states, self.embed.weight)
 
     def begin(self, source: Int[Tensor, "batch S"]) -> Any:
         """Keys and values of the source for every layer; of the target, none yet."""
@@ -154,7 +106,7 @@ class Seq2Seq(Translator):
             raise InputError(
                 "a translation may have no more tokens than the model has positions", place + 1
             )
-        x = self.drop(self._embedded(tokens[:, None]) + self.positions[place])
+        x = self.drop(self.embedded(tokens[:, None]) + self.positions[place])
         after = []
         for layer, source, before in zip(self._decoders, across, own, strict=True):
             x, so_far = layer.step(x, before, source, Padding(key=kept))
@@ -165,33 +117,14 @@ class Seq2Seq(Translator):
     def _decoders(self) -> list["_Decoder"]:
         return [layer for layer in self.decoder_layers if isinstance(layer, _Decoder)]
 
-    def _embedded(self, tokens: Int[Tensor, "batch S"]) -> Float[Tensor, "batch S width"]:
-        result: Tensor = self.embed(tokens) * self.settings.width**0.5
-        return result
+    def _kept(self, tokens: Int[Tensor, "batch S"]) -> Bool[Tensor, "batch S"] | None:
+        """Which tokens are no padding; None: all."""
+        kept = tokens != self.specials.pad
+        return None if bool(kept.all()) else kept
 
     def _placed(self, tokens: Int[Tensor, "batch S"]) -> Float[Tensor, "batch S width"]:
-        placed: Tensor = self.drop(self._embedded(tokens) + self.positions[: tokens.shape[1]])
+        placed: Tensor = self.drop(self.embedded(tokens) + self.positions[: tokens.shape[1]])
         return placed
-
-
-class _Encoder(nn.Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
-
-    def __init__(self, settings: Seq2SeqSettings) -> None:
-        super().__init__()
-        width, drop = settings.width, settings.dropout
-        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = Multihead(width, settings.heads, settings.m_h, settings.m_v)
-        self.feed_forward = FeedForward(width, settings.m_ff, nn.ReLU(), drop)
-        self.drop = nn.Dropout(drop)
-
-    def forward(
-        self, x: Float[Tensor, "batch S width"], padding: Padding
-    ) -> Float[Tensor, "batch S width"]:
-        """Tokens in, tokens out."""
-        x = x + self.drop(self.attention(self.norm_1(x), padding=padding))
-        result: Tensor = x + self.drop(self.feed_forward(self.norm_2(x)))
-        return result
 
 
 class _Decoder(nn.Module):

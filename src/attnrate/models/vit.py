@@ -1,70 +1,56 @@
 """ViT: an image as a sequence of patches, read by a pre-norm Transformer (Dosovitskiy et al.)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import nn
 
-from attnrate.errors import InputError, require_choice
+from attnrate.errors import InputError
 from attnrate.models.base import Counted
-from attnrate.models.multihead import FeedForward, Multihead
-from attnrate.models.presets import as_settings, check_share, check_whole
+from attnrate.models.multihead import Layer
+from attnrate.models.presets import Share, as_settings
+from attnrate.settings import Count, by, checked_fields
 from attnrate.targets.alter import as_permutation
 
 Tensor = torch.Tensor
 
 
-@dataclass(frozen=True)
-class ViTSettings:
-    """Sizes of a ViT; heads · m_h need not be the width.
+def _require_order(name: str, value: object) -> tuple[int, ...]:
+    return as_permutation(value, None)
 
-    Patches of `patch` pixels are `stride` pixels apart (`patch` unless told; a smaller stride makes
+
+@dataclass(frozen=True)
+class PatchSettings:
+    """An image as a sequence of patches, and the sizes of a model that reads and classifies it.
+
+    Patches of `patch` pixels are `stride` pixels apart (`patch` by default; a smaller stride makes
     them overlap). `order`, if given, is Table 1's altered relation: the patch tokens x are replaced
-    by x∘order before positions are added. `pool` says what is classified: the mean of all tokens,
-    or a class token of its own as in the paper's ViT-B/16, which no order moves.
+    by x∘order before anything reads them.
     """
 
-    image: int = 32
-    patch: int = 4
-    stride: int | None = None
-    channels: int = 3
-    classes: int = 10
-    width: int = 128
-    layers: int = 6
-    heads: int = 2
-    m_h: int = 64
-    m_v: int | None = None
-    m_ff: int = 256
-    pool: Literal["mean", "class"] = "mean"
-    dropout: float = 0.0
-    order: tuple[int, ...] | None = None
+    image: Count = 32
+    patch: Count = 4
+    stride: Count | None = None
+    channels: Count = 3
+    classes: Count = 10
+    width: Count = 128
+    layers: Count = 6
+    dropout: Share = 0.0
+    order: Annotated[tuple[int, ...], by(_require_order)] | None = None
 
     def __post_init__(self) -> None:
-        self.check(vars(self))
-
-    @staticmethod
-    def check(values: Mapping[str, object]) -> None:
-        """An InputError for the first setting that cannot be."""
-        image, patch = check_whole(values, "image", "patch")
-        check_whole(values, "channels", "classes", "width", "layers", "heads", "m_h", "m_ff")
-        if values["m_v"] is not None:
-            check_whole(values, "m_v")
-        (stride,) = (patch,) if values["stride"] is None else check_whole(values, "stride")
-        check_share(values, "dropout")
-        require_choice("pool", values["pool"], ("mean", "class"))
-        if stride > patch or image % stride or (patch - stride) % 2:
+        if self.step > self.patch or self.image % self.step or (self.patch - self.step) % 2:
             raise InputError(
-                f"an image of {image} pixels cannot be cut into patches of {patch} pixels, "
-                f"{stride} apart; patch",
-                patch,
+                f"an image of {self.image} pixels cannot be cut into patches of {self.patch} "
+                f"pixels, {self.step} apart; patch",
+                self.patch,
                 "The stride must divide the image, and patch - stride must be even and not below "
                 "zero.",
             )
-        if values["order"] is not None:
-            as_permutation(values["order"], (image // stride) ** 2)
+        if self.order is not None:
+            as_permutation(self.order, self.tokens)
 
     @property
     def step(self) -> int:
@@ -75,6 +61,22 @@ class ViTSettings:
     def tokens(self) -> int:
         """How many patches an image has."""
         return (self.image // self.step) ** 2
+
+
+@checked_fields()
+@dataclass(frozen=True)
+class ViTSettings(PatchSettings):
+    """Sizes of a ViT; heads · m_h need not be the width.
+
+    `pool` says what is classified: the mean of all tokens, or a class token of its own as in the
+    paper's ViT-B/16, which no order moves.
+    """
+
+    heads: Count = 2
+    m_h: Count = 64
+    m_v: Count | None = None
+    m_ff: Count = 256
+    pool: Literal["mean", "class"] = "mean"
 
 
 #: `cpu` is made for an hour on two cores; `paper` is ViT-B/16 at 224 pixels
@@ -103,7 +105,8 @@ class ViT(Counted):
         own = chosen.pool == "class"
         self.class_token = nn.Parameter(torch.zeros(1, 1, width)) if own else None
         self.positions = nn.Parameter(0.02 * torch.randn(1, chosen.tokens + own, width))
-        self.layers = nn.ModuleList(_Layer(chosen) for _ in range(chosen.layers))
+        sizes = width, chosen.heads, chosen.m_h, chosen.m_v, chosen.m_ff, chosen.dropout
+        self.layers = nn.ModuleList(Layer(*sizes, nn.GELU()) for _ in range(chosen.layers))
         self.norm = nn.LayerNorm(width)
         self.classify = nn.Linear(width, chosen.classes)
         self.drop = nn.Dropout(chosen.dropout)
@@ -129,7 +132,7 @@ class ViT(Counted):
 class Patches(nn.Module):
     """An image's patches, each mapped to a token, in the order of the settings."""
 
-    def __init__(self, settings: ViTSettings) -> None:
+    def __init__(self, settings: PatchSettings) -> None:
         super().__init__()
         self.settings = settings
         self.embed = nn.Linear(settings.channels * settings.patch**2, settings.width)
@@ -162,21 +165,3 @@ class Patches(nn.Module):
         # a view; the copy is made once, by flatten
         windows = images.unfold(2, size, step).unfold(3, size, step)
         return windows.permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
-
-
-class _Layer(nn.Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
-
-    def __init__(self, settings: ViTSettings) -> None:
-        super().__init__()
-        width = settings.width
-        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = Multihead(width, settings.heads, settings.m_h, settings.m_v)
-        self.feed_forward = FeedForward(width, settings.m_ff, nn.GELU(), settings.dropout)
-        self.drop = nn.Dropout(settings.dropout)
-
-    def forward(self, x: Float[Tensor, "batch T n"]) -> Float[Tensor, "batch T n"]:
-        """Tokens in, tokens out."""
-        x = x + self.drop(self.attention(self.norm_1(x)))
-        result: Tensor = x + self.drop(self.feed_forward(self.norm_2(x)))
-        return result

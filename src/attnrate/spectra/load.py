@@ -5,7 +5,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_none
+from attnrate.progress import aside
 from attnrate.spectra.batches import first_line, longest, not_finite
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint
-from attnrate.training.kept import holds_model, read_model
+from attnrate.training.checkpoint import holds_model, read_model
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # heads of a task that attention does not pass through; checkpoints often come without them
@@ -122,7 +123,7 @@ def _from_hub(name: str) -> Path:
 
     try:
         # the hub's own bars are welcome on a terminal: a download can be long
-        hush = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
+        hush = aside() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
         with hush, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return Path(

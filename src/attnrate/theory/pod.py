@@ -8,15 +8,17 @@ A coupling that is not of low rank because of kinks goes to `kinks.py` instead o
 """
 
 import warnings
-from contextlib import nullcontext
 
 from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
+from attnrate.progress import Progress
 from attnrate.theory.decomposition import EPS, Gauge, Pod, Request
 from attnrate.theory.domain import Samples, as_domain
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.matrix import DENSE_SAMPLES, decompose_samples
 from attnrate.theory.search import search
-from attnrate.theory.watch import MOST_EVALUATIONS, Listener, Watch, on_terminal
+from attnrate.theory.watch import MOST_EVALUATIONS, Listener, Watch
+
+_QUIET = 1.0  # seconds before a terminal shows anything
 
 
 def pod(
@@ -61,8 +63,8 @@ def pod(
         evaluations = MOST_EVALUATIONS
     seconds = None if max_seconds is None else _positive("max_seconds", max_seconds)
     ask = Request(max(float(rtol), 64 * EPS), most, modulo)
-    with on_terminal() if progress is None else nullcontext(progress) as listener:
-        watch = Watch(evaluations, seconds, listener)
+    with Progress(after=_QUIET) as shown:
+        watch = Watch(evaluations, seconds, progress or (lambda now: shown.at(str(now))))
         evaluator = Evaluator(rho, du, dv, watch)
         if isinstance(du, Samples) and isinstance(dv, Samples) and _few(du) and _few(dv):
             result = decompose_samples(evaluator, du, dv, ask)

@@ -1,6 +1,5 @@
 """How long a decomposition may take, and what it says of itself meanwhile."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +7,7 @@ from dataclasses import dataclass
 
 #: Evaluations of rho that a search may take, unless it is told: some seconds for a plain formula
 MOST_EVALUATIONS = 10_000_000
-#: Seconds between two reports, and before the first line on a terminal
-_OFTEN = 0.2
-_QUIET = 1.0
+_OFTEN = 0.2  # seconds between two reports
 
 
 class BudgetSpent(Exception):  # noqa: N818 - it ends a search, it is no error
@@ -95,22 +92,3 @@ class Watch:
             yield
         finally:
             self._free = before
-
-
-@contextmanager
-def on_terminal() -> Iterator[Listener | None]:
-    """A listener that shows progress on a terminal once it takes a second; None elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        status.stop()
-
-        def show(progress: PodProgress) -> None:
-            if progress.seconds >= _QUIET:
-                status.update(f"{progress} ...")
-                status.start()
-
-        yield show

@@ -1,8 +1,10 @@
 """Models trained over data sets of real images and sentences, in epochs that can be resumed.
 
-`train.py` is the command `attnrate train`: one model in a folder of its own. `images.py` and
-`sentences.py` train on CIFAR-10 and on English-German pairs, and say how good a model is.
-Below them: `feed.py` makes batches, `epochs.py` trains over them with Muon (`muon.py`) or AdamW,
-`checkpoint.py` keeps the state after each epoch, `kept.py` a finished model, and `epochs_kept.py`
-the epochs of jobs whose results are not stored yet.
+`train.py`: the command `attnrate train`, one model in a folder of its own.
+`images.py`, `sentences.py`: training on CIFAR-10 and on English-German pairs, and how good a model
+    of either is.
+`feed.py`: batches of both, made ahead of the model that learns from them.
+`epochs.py`: training over a feed by a recipe, an epoch at a time, with AdamW or Muon (`muon.py`).
+`checkpoint.py`: the state after each epoch, and the model of a finished run, in files.
+`machine.py`: memory, threads and precision.
 """

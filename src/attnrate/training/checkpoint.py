@@ -1,8 +1,13 @@
-"""Checkpoints of a training run: safetensors, whole or not at all, the last two kept."""
+"""Checkpoints of a training run: safetensors, whole or not at all, the last two kept.
+
+The model of a finished run is kept like them, without what only training needs. Jobs keep their
+epochs in the cache until their results are stored.
+"""
 
 import json
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +15,21 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnrate.data.registry import cache_folder, older_than
 from attnrate.errors import InputError, StoreError
 from attnrate.files import replaced
+from attnrate.models.seq2seq import Seq2Seq
+from attnrate.models.vit import ViT
 
 Tensor = torch.Tensor
+MODEL = "model.safetensors"
+_CLASSES: dict[str, type[nn.Module]] = {"ViT": ViT, "Seq2Seq": Seq2Seq}
 _KEPT = 2
-# what reading a file and the JSON in it can raise
-_UNREADABLE = (OSError, ValueError, RecursionError)
-_DELETE = "Delete it; an older one in the same folder is taken then."
+_STALE = 30 * 86_400.0  # seconds
+#: What reading a file and the JSON in it can raise
+UNREADABLE = (OSError, ValueError, RecursionError)
+DELETE = "Delete it; an older one in the same folder is taken then."
+_AGAIN = "Copy it anew, or train the model again in another folder."
 _NAME = re.compile(r"epoch-(\d{5,})\.safetensors")
 
 
@@ -71,12 +83,6 @@ def restore(
         torch.cuda.set_rng_state(checkpoint.tensors["random.cuda"], device)
 
 
-def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
-    """A checkpoint without what only training needs: the optimisers' memory and generators."""
-    kept = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
-    return Checkpoint(checkpoint.epochs, kept, checkpoint.facts)
-
-
 def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
     return {
         name.removeprefix(prefix): value
@@ -127,7 +133,7 @@ def saved(folder: Path) -> list[Path]:
     return [found[epochs] for epochs in sorted(found)]
 
 
-def read(path: Path, remedy: str = _DELETE) -> Checkpoint:
+def read(path: Path, remedy: str = DELETE) -> Checkpoint:
     """A checkpoint from its file."""
     from safetensors import SafetensorError, safe_open
 
@@ -136,12 +142,9 @@ def read(path: Path, remedy: str = _DELETE) -> Checkpoint:
             facts = json.loads((file.metadata() or {})["attnrate"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return Checkpoint(int(facts.pop("epochs")), tensors, facts)
-    except (*_UNREADABLE, AttributeError, KeyError, TypeError, SafetensorError) as problem:
-        raise StoreError(
-            f"this is no whole checkpoint of attnrate ({problem})",
-            path,
-            remedy,
-        ) from problem
+    except (*UNREADABLE, AttributeError, KeyError, TypeError, SafetensorError) as problem:
+        what = f"this is no whole checkpoint of attnrate ({problem})"
+        raise StoreError(what, path, remedy) from problem
 
 
 def facts_of(path: Path) -> dict[str, Any] | None:
@@ -192,7 +195,7 @@ def require_same(
     now = json.loads(json.dumps(settings))
     before = checkpoint.facts.get("settings", {})
     if not isinstance(before, dict) or not all(isinstance(part, dict) for part in before.values()):
-        raise StoreError("this checkpoint does not say which settings it is of", path, _DELETE)
+        raise StoreError("this checkpoint does not say which settings it is of", path, DELETE)
     for part in sorted({*now, *before}):
         one, other = now.get(part, {}), before.get(part, {})
         for name in sorted({*one, *other}):
@@ -204,3 +207,68 @@ def require_same(
                     one.get(name),
                     "Train with the same settings, or in another folder.",
                 )
+
+
+def keep_model(folder: Path, whole: Checkpoint) -> None:
+    """Write the model of a checkpoint into the folder, without what only training needs."""
+    kept = {name: value for name, value in whole.tensors.items() if name.startswith("model.")}
+    write_file(folder / MODEL, Checkpoint(whole.epochs, kept, whole.facts))
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether the folder has a model that `keep_model` has written."""
+    return facts_of(folder / MODEL) is not None
+
+
+def read_model(folder: Path) -> nn.Module:
+    """The model of a folder, in evaluation mode."""
+    path = folder / MODEL
+    whole = read(path, _AGAIN)
+    try:
+        told: dict[str, Any] = dict(whole.facts["settings"]["model"])
+        # JSON has lists where settings have tuples
+        kind = _CLASSES[told.pop("class")]
+        given = {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+        _require_modest(given, whole)
+        with torch.device("meta"):  # sizes that the file does not have cost no memory
+            shapes = kind(**given)
+        require_fitting(shapes, whole)
+        model = kind(**given)
+    except (KeyError, TypeError, ValueError, RuntimeError) as problem:
+        what = f"the file does not say which model it is of ({first_line(problem)})"
+        raise StoreError(what, path, _AGAIN) from problem
+    load_weights(model, whole)
+    return model.eval()
+
+
+def _require_modest(given: dict[str, Any], whole: Checkpoint) -> None:
+    """A ValueError for settings of a model far larger than the tensors beside them."""
+    numbers = sum(tensor.numel() for tensor in whole.tensors.values())
+    for name, value in given.items():
+        most = len(whole.tensors) if name == "layers" else max(numbers, 1)
+        if isinstance(value, int) and value > most:
+            raise ValueError(f"{name} is {value}, and the file has {numbers} numbers in all")
+
+
+def first_line(problem: Exception) -> str:
+    """The first line of what an error says, or its kind where it says nothing."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:200]
+
+
+def training_folder(key: str) -> Path:
+    """The folder in the cache for the checkpoints of the task with this key."""
+    return _all() / key[:20]
+
+
+def clear_epochs(stored: Iterable[str]) -> None:
+    """Delete the epochs of tasks whose results are stored, and of any that nobody has gone on with
+    for a month."""
+    if not _all().is_dir():
+        return
+    for folder in (*map(training_folder, stored), *older_than(_STALE, _all().iterdir())):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _all() -> Path:
+    return cache_folder() / "training"

@@ -8,11 +8,11 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -27,19 +27,29 @@ from attnrate.errors import (
 )
 from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.recipe import LARGEST_RATE
+from attnrate.progress import Progress
+from attnrate.settings import Count, Positive, by, checked_fields
 from attnrate.targets.seeds import spread
 from attnrate.training import checkpoint as store
-from attnrate.training.epoch_progress import Moment, make_epoch_progress
-from attnrate.training.feed import Ahead, Batch, Feed
-from attnrate.training.memory import kept_memory
+from attnrate.training.feed import Ahead, Batch, Feed, Outcome
+from attnrate.training.machine import fast_precision, kept_memory, torch_threads
 from attnrate.training.muon import Muon
 from attnrate.typed import require_types
 
-_MODES = {"optimizer": ("muon", "adamw"), "precision": ("auto", "float32", "bfloat16")}
-#: A lower precision must be this many times faster before it is taken
-_WORTH = 1.3
+T = TypeVar("T")
+Precision = Literal["auto", "float32", "bfloat16"]
+
+_DIGITS = 6  # of numbers in results: as many as mean something
 
 
+def _require_from_zero(name: str, value: object, below: float = math.inf) -> float:
+    number = require_number(name, value)
+    if not 0 <= number < below:
+        raise InputError(f"{name} is out of range", value, "Pass 0.05, say.")
+    return number
+
+
+@checked_fields("recipe.")
 @dataclass(frozen=True)
 class EpochRecipe:
     """How to train; `warmup` is a share of all steps, the step size ends at lr / 100.
@@ -50,19 +60,15 @@ class EpochRecipe:
     others are asked for: both change the last bits of a sum.
     """
 
-    epochs: int = 20
-    lr: float = 5e-3
-    warmup: float = 0.05
-    weight_decay: float = 0.05
-    clip: float = 1.0
+    epochs: Count = 20
+    lr: Annotated[float, by(require_number, 0.0, LARGEST_RATE)] = 5e-3
+    warmup: Annotated[float, by(_require_from_zero, 1.0)] = 0.05
+    weight_decay: Annotated[float, by(_require_from_zero)] = 0.05
+    clip: Positive = 1.0
     optimizer: Literal["muon", "adamw"] = "muon"
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    threads: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            _check(each.name, getattr(self, each.name))
+    precision: Precision = "auto"
+    threads: Annotated[int, by(as_threads)] | None = None
+    seed: Annotated[int, by(require_whole, 0, (1 << 62) - 1)] = 0
 
     def rate(self, done: float) -> float:
         """The step size when the share `done` of the training is behind."""
@@ -70,32 +76,6 @@ class EpochRecipe:
             return self.lr * done / self.warmup
         fallen = (done - self.warmup) / (1 - self.warmup)
         return self.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * fallen)))
-
-
-def _check(name: str, value: object) -> None:
-    if name in _MODES:
-        require_choice(f"recipe.{name}", value, _MODES[name])
-    elif name == "epochs":
-        require_whole("recipe.epochs", value, 1)
-    elif name == "threads":
-        if value is not None:
-            as_threads("recipe.threads", value)
-    elif name == "seed":
-        require_whole("recipe.seed", value, 0, (1 << 62) - 1)
-    elif name == "lr":
-        require_number("recipe.lr", value, above=0.0, most=LARGEST_RATE)
-    elif name == "clip":
-        require_number("recipe.clip", value, above=0.0)
-    elif require_number(f"recipe.{name}", value) < 0 or (name == "warmup" and not value < 1):  # type: ignore[operator]
-        raise InputError(f"recipe.{name} is out of range", value, "Pass 0.05, say.")
-
-
-def as_epoch_recipe(recipe: object = None) -> EpochRecipe:
-    """The recipe, or the default one."""
-    recipe = EpochRecipe() if recipe is None else recipe
-    if not isinstance(recipe, EpochRecipe):
-        raise InputError("recipe must be an EpochRecipe", recipe)
-    return recipe
 
 
 @dataclass(frozen=True)
@@ -114,6 +94,14 @@ class Epoch:
     seconds: float
     waiting: float
     speed: float
+
+
+def read_epochs(values: Iterable[Mapping[str, Any]]) -> tuple[Epoch, ...]:
+    """Epochs from what was read of a file; a TypeError where that has other names or types."""
+    epochs = tuple(Epoch(**each) for each in values)
+    for epoch in epochs:
+        require_types(epoch)
+    return epochs
 
 
 @dataclass(frozen=True)
@@ -145,22 +133,36 @@ class Training:
     @property
     def summaries(self) -> tuple[EpochSummary, ...]:
         """What a result keeps of every epoch."""
-        return tuple(
-            EpochSummary(
-                each.loss,
-                each.accuracy,
-                None if math.isnan(each.test_loss) else each.test_loss,
-                None if math.isnan(each.test_accuracy) else each.test_accuracy,
-                each.seconds,
-            )
-            for each in self.epochs
-        )
+        kept = [each.name for each in fields(EpochSummary)]
+        plain = [without_nan(asdict(epoch)) for epoch in self.epochs]
+        return tuple(EpochSummary(**{name: one[name] for name in kept}) for one in plain)
+
+
+def rounded(value: T) -> T:
+    """A dataclass with its floats, nested ones too, rounded to six digits; None for NaN and inf."""
+    made: T = _rounded(value)
+    return made
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return tuple(map(_rounded, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: _rounded(getattr(value, f.name)) for f in fields(value)})
+    return value
+
+
+def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that there are none of as None, which JSON has."""
+    return {name: None if value != value else value for name, value in values.items()}
 
 
 def train_epochs(
     model: nn.Module,
     feed: Feed,
-    recipe: object = None,
+    recipe: EpochRecipe,
     *,
     test: Feed | None = None,
     folder: object = None,
@@ -174,7 +176,6 @@ def train_epochs(
     from the last: what a killed run had done of an epoch is done again, to the same bits on the
     same machine. `until` ends this call after that many epochs in all, without changing the plan.
     """
-    recipe = as_epoch_recipe(recipe)
     last = recipe.epochs if until is None else require_whole("until", until, 1, recipe.epochs)
     if folder is not None and not isinstance(folder, str | os.PathLike):
         raise InputError("folder must be a path", folder)
@@ -185,17 +186,17 @@ def train_epochs(
     before = _before(place, settings)
     facts = {} if before is None else dict(before.facts)
     with _fitting(place):
-        history = [Epoch(**each) for each in facts.get("history", [])]
-        for epoch in history:
-            require_types(epoch)
+        history = [*read_epochs(facts.get("history", []))]
         if facts.get("precision") is not None:
             require_choice("precision", facts["precision"], ("float32", "bfloat16"))
         told = facts.get("machine", {}).get("threads")
         told = None if told is None else as_threads("threads", told)
-    precision = facts.get("precision") or _precision(recipe, model)
+    wanted = None if recipe.precision == "auto" else recipe.precision
+    precision = facts.get("precision") or wanted or fast_precision(_place(model))
     threads = recipe.threads or told or torch.get_num_threads()
-    show = make_epoch_progress(progress, feed.unit, recipe.epochs)
-    with kept_memory(), _threads(threads), torch.random.fork_rng(), show:
+    begun = len(history) / recipe.epochs
+    shown = Progress("the first batch", begun, wanted=progress, name="train", lasting=True)
+    with kept_memory(), torch_threads(threads), torch.random.fork_rng(), shown:
         torch.manual_seed(spread(recipe.seed))
         if before is not None:
             with _fitting(place):
@@ -203,10 +204,12 @@ def train_epochs(
             _tell_changes(facts.get("machine", {}), _machine(model, threads))
         for number in range(len(history), last):
             with _autocast(precision, model):
-                done = _epoch(model, feed, recipe, optimizers, number, show.tell)
+                tested = history[-1].test_accuracy if history else math.nan
+                done = _epoch(model, feed, recipe, optimizers, number, shown, tested)
                 judged = (math.nan, math.nan) if test is None else evaluate(model, test)
             history.append(replace(done, test_loss=judged[0], test_accuracy=judged[1]))
-            show.ended(history[-1].test_accuracy)
+            shown.at(_line(history[-1], recipe.epochs, feed.unit), (number + 1) / recipe.epochs)
+            shown.mark()
             if place is not None:
                 facts = {
                     "settings": settings,
@@ -272,42 +275,86 @@ def _epoch(
     recipe: EpochRecipe,
     optimizers: list[torch.optim.Optimizer],
     number: int,
-    tell: Any,
+    shown: Progress,
+    tested: float,
 ) -> Epoch:
+    """Train for one epoch, and show it with the accuracy of the last test."""
     model.train()
     device, steps = _place(model), feed.steps(number)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    loss_sum, right = torch.zeros((), device=device), torch.zeros((), device=device)
-    count = units = 0
-    begin = time.perf_counter()
     with Ahead(feed, number) as ahead:
+        sums = _Sums(number, device)
+
+        def line() -> str:
+            so_far = replace(sums.epoch(ahead.waited), test_accuracy=tested)
+            return _line(so_far, recipe.epochs, feed.unit)
+
         for step, batch in enumerate(ahead):
             outcome = feed.outcome(model, _moved(batch, device))
             outcome.loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(parameters, recipe.clip)
-            rate = recipe.rate((number + (step + 1) / steps) / recipe.epochs)
+            done = (number + (step + 1) / steps) / recipe.epochs
+            rate = recipe.rate(done)
             for optimizer in optimizers:
                 for group in optimizer.param_groups:
                     group["lr"] = rate
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
-            loss_sum += outcome.loss.detach() * outcome.count
-            right += outcome.right
-            count += outcome.count
-            units += outcome.units
-            seconds = time.perf_counter() - begin
-            tell(Moment(number, (step + 1) / steps, seconds, units, loss_sum, right, count))
-    loss = float(loss_sum) / count
-    if not math.isfinite(loss):
+            sums.add(outcome)
+            shown.at(line, done)
+    epoch = sums.epoch(ahead.waited)
+    if not math.isfinite(epoch.loss):
         raise InputError(
             f"the loss of epoch {number + 1} is not finite",
-            loss,
+            epoch.loss,
             "Train with a smaller lr, in another folder.",
         )
-    seconds = time.perf_counter() - begin
-    accuracy = float(right) / count
-    waiting = ahead.waited / seconds
-    return Epoch(number, loss, accuracy, math.nan, math.nan, seconds, waiting, units / seconds)
+    return epoch
+
+
+class _Sums:
+    """Sums over an epoch so far; those of losses stay on the device until somebody looks."""
+
+    def __init__(self, number: int, device: torch.device) -> None:
+        self._number = number
+        self._loss, self._right = torch.zeros((), device=device), torch.zeros((), device=device)
+        self._count = self._units = 0
+        self._begin = time.perf_counter()
+
+    def add(self, outcome: Outcome) -> None:
+        """Count a batch."""
+        self._loss += outcome.loss.detach() * outcome.count
+        self._right += outcome.right
+        self._count += outcome.count
+        self._units += outcome.units
+
+    def epoch(self, waited: float) -> Epoch:
+        """What the epoch has come to, without a test; `waited` are its seconds of waiting."""
+        seconds = time.perf_counter() - self._begin
+        return Epoch(
+            self._number,
+            float(self._loss) / self._count,
+            float(self._right) / self._count,
+            math.nan,
+            math.nan,
+            seconds,
+            waited / seconds,
+            self._units / seconds,
+        )
+
+
+def _line(epoch: Epoch, epochs: int, unit: str) -> str:
+    """Where training stands, for people."""
+    tested = math.isfinite(epoch.test_accuracy)
+    return " · ".join(
+        [
+            f"epoch {epoch.number + 1}/{epochs}",
+            f"loss {epoch.loss:.3f}",
+            f"accuracy {100 * epoch.accuracy:.1f} %",
+            *([f"test {100 * epoch.test_accuracy:.1f} %"] if tested else []),
+            f"{epoch.speed:,.0f} {unit}/s",
+        ]
+    )
 
 
 def _settings(model: nn.Module, feed: Feed, recipe: EpochRecipe) -> dict[str, dict[str, object]]:
@@ -354,12 +401,9 @@ def _fitting(place: Path | None) -> Iterator[None]:
     try:
         yield
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as problem:
-        said = (str(problem).strip().splitlines() or [""])[0][:200]
-        raise StoreError(
-            f"the last checkpoint does not fit the run ({type(problem).__name__}: {said})",
-            place,
-            "Delete it; an older one in the same folder is taken then.",
-        ) from problem
+        said = f"{type(problem).__name__}: {store.first_line(problem)}"
+        what = f"the last checkpoint does not fit the run ({said})"
+        raise StoreError(what, place, store.DELETE) from problem
 
 
 def _place(model: nn.Module) -> torch.device:
@@ -370,36 +414,6 @@ def _moved(batch: Batch, device: torch.device) -> Batch:
     return batch[0].to(device), batch[1].to(device)
 
 
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _autocast(precision: str, model: nn.Module) -> torch.autocast:
     kind = _place(model).type
     return torch.autocast(kind, torch.bfloat16, enabled=precision == "bfloat16")
-
-
-def _precision(recipe: EpochRecipe, model: nn.Module) -> str:
-    if recipe.precision != "auto":
-        return recipe.precision
-    gain = _seconds(torch.float32, _place(model)) / _seconds(torch.bfloat16, _place(model))
-    return "bfloat16" if gain >= _WORTH else "float32"
-
-
-def _seconds(dtype: torch.dtype, device: torch.device) -> float:
-    """The best of three products of two matrices, after one that warms up."""
-    # on a GPU a small one would take as long in any precision: the time of its start
-    size = 256 if device.type == "cpu" else 4096
-    x = torch.ones(size, size, dtype=dtype, device=device)
-    times = []
-    for _ in range(4):
-        begin = time.perf_counter()
-        (x @ x)[0, 0].item()
-        times.append(time.perf_counter() - begin)
-    return min(times[1:])

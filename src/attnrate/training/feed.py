@@ -1,10 +1,10 @@
 """Batches of real data: what is in them depends on the seed and the epoch alone; made ahead."""
 
 import itertools
-import queue
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -38,9 +38,11 @@ class Outcome:
 
 @runtime_checkable
 class Feed(Protocol):
-    """Data to train on or to be judged by; `unit` is what its speed is counted in."""
+    """Data to train on or to be judged by."""
 
-    unit: str
+    @property
+    def unit(self) -> str:
+        """What the speed is counted in."""
 
     def facts(self) -> dict[str, object]:
         """What tells this feed from another one."""
@@ -72,11 +74,7 @@ class Images:
 
     def __post_init__(self) -> None:
         require_whole("batch", self.batch, 1)
-        if len(self.images) != len(self.labels) or len(self.images) == 0:
-            raise InputError(
-                "there must be as many labels as images, and at least one",
-                (len(self.images), len(self.labels)),
-            )
+        _require_paired("there must be as many labels as images", self.images, self.labels)
         if self.augment and len(self.images) < self.batch:
             raise InputError(
                 f"a batch cannot be larger than the {len(self.images)} images", self.batch
@@ -88,10 +86,7 @@ class Images:
         return {
             "images": len(self.images),
             "labels": int((self.labels * place).sum() % (1 << 31)),
-            "batch": self.batch,
-            "augment": self.augment,
-            "smoothing": self.smoothing,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in ("batch", "augment", "smoothing", "seed")},
         }
 
     def steps(self, epoch: int) -> int:
@@ -115,11 +110,25 @@ class Images:
         """Cross entropy over the classes; images are enlarged for a model of larger ones."""
         images, labels = batch
         logits = model(_enlarged(images, model))
-        loss = functional.cross_entropy(
-            logits, labels, label_smoothing=self.smoothing if model.training else 0.0
-        )
-        right = (logits.detach().argmax(-1) == labels).sum()
-        return Outcome(loss, right, len(labels), len(labels))
+        return _outcome(logits, labels, self.smoothing if model.training else 0.0, len(labels))
+
+
+def _require_paired(what: str, ones: Sized, others: Sized) -> None:
+    """An InputError unless there are as many of the ones as of the others, and any at all."""
+    if len(ones) != len(others) or len(ones) == 0:
+        raise InputError(f"{what}, and at least one", (len(ones), len(others)))
+
+
+def _outcome(
+    logits: Float[Tensor, "count classes"],
+    answers: Int[Tensor, " count"],
+    smoothing: float,
+    units: int,
+) -> Outcome:
+    """The mean cross entropy of the answers, and how many of them are the likeliest."""
+    loss = functional.cross_entropy(logits, answers, label_smoothing=smoothing)
+    right = (logits.detach().argmax(-1) == answers).sum()
+    return Outcome(loss, right, len(answers), units)
 
 
 def _enlarged(images: Tensor, model: nn.Module) -> Tensor:
@@ -176,11 +185,7 @@ class Pairs:
 
     def __post_init__(self) -> None:
         require_whole("tokens", self.tokens, 1)
-        if len(self.sources) != len(self.targets) or len(self.sources) == 0:
-            raise InputError(
-                "there must be as many targets as sources, and at least one",
-                (len(self.sources), len(self.targets)),
-            )
+        _require_paired("there must be as many targets as sources", self.sources, self.targets)
         longest = max(map(sum, zip(*self._lengths, strict=True)))
         if longest > self.tokens:
             raise InputError(
@@ -198,10 +203,7 @@ class Pairs:
         return {
             "pairs": len(self.sources),
             "sum": sum(map(sum, self.sources)) + 3 * sum(map(sum, self.targets)),
-            "tokens": self.tokens,
-            "shuffle": self.shuffle,
-            "smoothing": self.smoothing,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in ("tokens", "shuffle", "smoothing", "seed")},
         }
 
     def steps(self, epoch: int) -> int:
@@ -224,13 +226,8 @@ class Pairs:
         given, wanted = target[:, :-1], target[:, 1:]
         kept = wanted != self.specials.pad
         logits = model.read_out(model.states(source, given)[kept])
-        answers = wanted[kept]
-        loss = functional.cross_entropy(
-            logits, answers, label_smoothing=self.smoothing if model.training else 0.0
-        )
-        right = (logits.detach().argmax(-1) == answers).sum()
-        count = len(answers)
-        return Outcome(loss, right, count, count + int((source != self.specials.pad).sum()))
+        units = int(kept.sum() + (source != self.specials.pad).sum())
+        return _outcome(logits, wanted[kept], self.smoothing if model.training else 0.0, units)
 
     def _groups(self, epoch: int) -> list[list[int]]:
         random = np.random.default_rng([self.seed, epoch])
@@ -266,46 +263,28 @@ class Ahead:
 
     def __init__(self, feed: Feed, epoch: int) -> None:
         self.waited = 0.0
-        self._ready: queue.Queue[Batch | BaseException | None] = queue.Queue(_AHEAD)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._make, args=(feed, epoch), daemon=True)
+        self._batches = feed.batches(epoch)
+        self._maker = ThreadPoolExecutor(1)
 
     def __enter__(self) -> "Ahead":
-        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+        self._maker.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Iterator[Batch]:
+        ready = deque(self._asked() for _ in range(_AHEAD))
         while True:
             begin = time.perf_counter()
-            found = self._ready.get()
+            found = ready.popleft().result()
             self.waited += time.perf_counter() - begin
             if found is None:
                 return
-            if isinstance(found, BaseException):
-                raise found
+            ready.append(self._asked())
             yield found
 
-    def _make(self, feed: Feed, epoch: int) -> None:
-        try:
-            for batch in feed.batches(epoch):
-                if not self._put(batch):
-                    return
-            self._put(None)
-        except BaseException as problem:
-            self._put(problem)
-
-    def _put(self, item: Batch | BaseException | None) -> bool:
-        while not self._over.is_set():
-            try:
-                self._ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
+    def _asked(self) -> "Future[Batch | None]":
+        return self._maker.submit(next, self._batches, None)
 
 
 @dataclass(frozen=True, eq=False)

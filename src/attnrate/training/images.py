@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from jaxtyping import Int, UInt8
 from torch import nn
 
 from attnrate.training.epochs import EpochRecipe, Training, evaluate, train_epochs
-from attnrate.training.feed import Feed, Images
+from attnrate.training.feed import Images
 
 #: Training images that the training error is of
 JUDGED = 10_000
@@ -42,12 +41,8 @@ def photographs(train: int, test: int) -> Photographs:
     from attnrate.data.cifar10 import cifar10
 
     data = cifar10()
-    return Photographs(
-        np.array(data.train_images[:train]),
-        np.array(data.train_labels[:train]),
-        np.array(data.test_images[:test]),
-        np.array(data.test_labels[:test]),
-    )
+    ours = data.train_images[:train], data.train_labels[:train]
+    return Photographs(*map(np.array, (*ours, data.test_images[:test], data.test_labels[:test])))
 
 
 def trained_on(
@@ -60,9 +55,8 @@ def trained_on(
     device: object = "cpu",
 ) -> Training:
     """Train on the images, with a look at some tests after every epoch."""
-    shown = Images(data.train_images, data.train_labels, batch, seed=recipe.seed)
+    feed = Images(data.train_images, data.train_labels, batch, seed=recipe.seed)
     watched = _judging(data.test_images[:_WATCHED], data.test_labels[:_WATCHED])
-    feed = cast(Feed, shown)
     return train_epochs(
         model, feed, recipe, test=watched, folder=folder, progress=progress, device=device
     )
@@ -72,7 +66,7 @@ def judged(model: nn.Module, data: Photographs, count: int = JUDGED) -> ImageErr
     """Errors and losses on all tests and on the first `count` training images, unaugmented."""
     seen = _judging(data.train_images[:count], data.train_labels[:count])
     train_loss, train_right = evaluate(model, seen)
-    test_loss, test_right = _tested(model, data)
+    test_loss, test_right = evaluate(model, _judging(data.test_images, data.test_labels))
     return ImageErrors(
         train_error=1 - train_right,
         test_error=1 - test_right,
@@ -83,13 +77,8 @@ def judged(model: nn.Module, data: Photographs, count: int = JUDGED) -> ImageErr
 
 def error_on_tests(model: nn.Module, data: Photographs) -> float:
     """The share of test images that the model takes for something else."""
-    return 1 - _tested(model, data)[1]
+    return 1 - evaluate(model, _judging(data.test_images, data.test_labels))[1]
 
 
-def _tested(model: nn.Module, data: Photographs) -> tuple[float, float]:
-    return evaluate(model, _judging(data.test_images, data.test_labels))
-
-
-def _judging(images: np.ndarray, labels: np.ndarray) -> Feed:
-    # a frozen field is no variable to mypy, which the protocol asks for
-    return cast(Feed, Images(images, labels, _BATCH, augment=False))
+def _judging(images: np.ndarray, labels: np.ndarray) -> Images:
+    return Images(images, labels, _BATCH, augment=False)

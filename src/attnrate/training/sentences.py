@@ -8,13 +8,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from attnrate.data.registry import require_installed
 from attnrate.models.decoding import Translator, translate
 from attnrate.targets.alter import MOVED
 from attnrate.training.epochs import EpochRecipe, Training, evaluate, train_epochs
-from attnrate.training.feed import Feed, Pairs, Parts, padded
+from attnrate.training.feed import Pairs, Parts, padded
 
 Sentence = list[int]
 _SAMPLES = 8
@@ -101,7 +101,7 @@ def trained_on(
     """Train on the pairs, a part of them an epoch."""
     sources, targets = zip(*data.train, strict=True)
     whole = Pairs(sources, targets, model.specials, batch, smoothing=smoothing, seed=recipe.seed)
-    feed = cast(Feed, Parts(cast(Feed, whole), parts))
+    feed = Parts(whole, parts)
     return train_epochs(model, feed, recipe, folder=folder, progress=progress, device=device)
 
 
@@ -133,8 +133,7 @@ def _loss(model: Translator, pairs: Sequence[tuple[Sentence, Sentence]]) -> floa
         return None
     sources, targets = zip(*pairs, strict=True)
     most = max(_TOKENS_AT_ONCE, max(len(a) + len(b) + 2 for a, b in pairs))
-    feed = Pairs(sources, targets, model.specials, most, shuffle=False)
-    return evaluate(model, cast(Feed, feed))[0]
+    return evaluate(model, Pairs(sources, targets, model.specials, most, shuffle=False))[0]
 
 
 def translations(model: Translator, data: Sentences, beams: int) -> list[str]:

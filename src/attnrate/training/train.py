@@ -6,17 +6,19 @@ the end model.safetensors and result.json; a translator's vocabulary, too.
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
+import torch
 from pydantic import TypeAdapter
 from torch import nn
 
 from attnrate.data.translation import TESTS
-from attnrate.errors import InputError, StoreError, require_choice, require_whole
+from attnrate.errors import InputError, StoreError, require_whole
 from attnrate.files import alone, write_whole
 from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.fit import initial
@@ -24,14 +26,20 @@ from attnrate.fitting.provenance import provenance
 from attnrate.folders import look_at, read_mark, write_mark
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
+from attnrate.settings import Count, Natural, Number, by, checked
 from attnrate.targets.alter import MOVED, move_to_end
 from attnrate.training import checkpoint, images, sentences
-from attnrate.training.epochs import Epoch, EpochRecipe, Training
+from attnrate.training.epochs import (
+    Epoch,
+    EpochRecipe,
+    Precision,
+    Training,
+    read_epochs,
+    rounded,
+    without_nan,
+)
 from attnrate.training.images import ImageErrors
-from attnrate.training.kept import keep_model, read_model
-from attnrate.training.rounded import rounded
 from attnrate.training.sentences import TextScores
-from attnrate.typed import require_types
 
 Task = Literal["cifar10", "translation"]
 #: Passes over the data: up to an hour on two shared cores for either
@@ -39,8 +47,6 @@ EPOCHS: dict[str, int] = {"cifar10": 15, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
 _LOCK = ".lock"
-# what reading a file and the JSON in it can raise
-_UNREADABLE = (OSError, ValueError, RecursionError)
 _IMAGES = (50_000, 10_000)
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
@@ -100,21 +106,29 @@ class _Asked:
     limit: int | None
     recipe: EpochRecipe
 
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What two runs must have in common to be one, for the folder's mark."""
+        recipe = {name: value for name, value in asdict(self.recipe).items() if name != "threads"}
+        sizes = {"preset": self.preset, "m_h": self.changes.get("m_h"), "altered": self.altered}
+        return {**sizes, "limit": self.limit, **recipe}
 
+
+@checked
 def train(
-    task: object,
-    folder: object = None,
+    task: Task,
+    folder: str | os.PathLike[str] | None = None,
     *,
-    preset: object = "cpu",
-    m_h: object = None,
+    preset: str = "cpu",
+    m_h: Count | None = None,
     altered: bool = False,
-    epochs: object = None,
-    lr: object = None,
-    limit: object = None,
-    seed: object = 0,
-    threads: object = None,
-    precision: object = "auto",
-    device: object = "cpu",
+    epochs: Count | None = None,
+    lr: Number | None = None,
+    limit: Annotated[int, by(require_whole, _BATCH)] | None = None,
+    seed: Natural = 0,
+    threads: Annotated[int, by(as_threads)] | None = None,
+    precision: Precision = "auto",
+    device: str | torch.device = "cpu",
     progress: bool | None = None,
 ) -> Trained:
     """Train the ViT on CIFAR-10 ("cifar10") or the Seq2Seq on English-German ("translation").
@@ -125,10 +139,20 @@ def train(
     is faster here, else it is "float32" or "bfloat16". The folder is named as the task by default.
     Called again, it goes on after an interruption, and only reads the results when all is done.
     """
-    asked = _asked(task, preset, m_h, altered, epochs, lr, limit, seed, threads, precision)
+    make = vit_settings if task == "cifar10" else seq2seq_settings
+    sizes = make(preset)
+    changes = {} if m_h is None else {"m_h": m_h, "m_v": sizes.m_v or sizes.m_h}
+    recipe = EpochRecipe(
+        epochs=EPOCHS[task] if epochs is None else epochs,
+        lr=EpochRecipe.lr if lr is None else lr,
+        precision=precision,
+        threads=threads,
+        seed=seed,
+    )
+    asked = _Asked(task, preset, changes, altered, limit, recipe)
     as_device(device)
     place, mark = look_at(asked.task if folder is None else folder, _COMMAND)
-    told = {"task": asked.task, "asked": _plain(asked)}
+    told = {"task": asked.task, "asked": asked.plain}
     if mark is None:
         write_mark(place, _COMMAND, told)
     elif _finished(place, mark, told):
@@ -151,11 +175,8 @@ def _finished(place: Path, mark: Mapping[str, Any], told: Mapping[str, Any]) -> 
     done = (place / _RESULT).is_file()
     if done or (place / _STEPS).is_dir():
         if mark.get("task") != told["task"]:
-            raise InputError(
-                f"this folder holds a model for {mark.get('task')!r}",
-                str(place),
-                "Name another one.",
-            )
+            what = f"this folder holds a model for {mark.get('task')!r}"
+            raise InputError(what, str(place), "Name another one.")
         asked = mark.get("asked")
         _require_same(asked if isinstance(asked, dict) else {}, told["asked"])
     return done
@@ -172,51 +193,14 @@ def trained(folder: object) -> Trained:
     try:
         task = mark["task"]
         found = json.loads(result.read_text(encoding="utf-8"))
-        epochs = tuple(map(_epoch, found["epochs"]))
+        epochs = read_epochs(map(_with_nan, found["epochs"]))
         scores = TypeAdapter(_SCORES[task]).validate_python(found["scores"])
-        _require_epochs(epochs)
-    except (*_UNREADABLE, AttributeError, KeyError, TypeError) as problem:
-        raise StoreError(
-            f"the results cannot be read ({problem})", result, "Train again in another folder."
-        ) from problem
-    return Trained(read_model(place), task, epochs, scores, place)
-
-
-def _asked(
-    task: object,
-    preset: object,
-    m_h: object,
-    altered: bool,
-    epochs: object,
-    lr: object,
-    limit: object,
-    seed: object,
-    threads: object,
-    precision: object,
-) -> _Asked:
-    require_choice("task", task, get_args(Task))
-    known = cast(Task, task)
-    make = vit_settings if known == "cifar10" else seq2seq_settings
-    sizes = make(preset)
-    changes = {}
-    if m_h is not None:
-        changes = {"m_h": require_whole("m_h", m_h, 1), "m_v": sizes.m_v or sizes.m_h}
-        make(preset, **changes)
-    most = None if limit is None else require_whole("limit", limit, _BATCH)
-    recipe = EpochRecipe(
-        epochs=require_whole("epochs", EPOCHS[known] if epochs is None else epochs, 1),
-        seed=require_whole("seed", seed, 0),
-        threads=None if threads is None else as_threads("threads", threads),
-        precision=precision,  # type: ignore[arg-type]
-        lr=EpochRecipe.lr if lr is None else lr,  # type: ignore[arg-type]
-    )
-    return _Asked(known, cast(str, preset), changes, bool(altered), most, recipe)
-
-
-def _plain(asked: _Asked) -> dict[str, Any]:
-    recipe = {name: value for name, value in asdict(asked.recipe).items() if name != "threads"}
-    sizes = {"preset": asked.preset, "m_h": asked.changes.get("m_h"), "altered": asked.altered}
-    return {**sizes, "limit": asked.limit, **recipe}
+        if not epochs:
+            raise ValueError("there are no epochs")
+    except (*checkpoint.UNREADABLE, AttributeError, KeyError, TypeError) as problem:
+        what = f"the results cannot be read ({problem})"
+        raise StoreError(what, result, "Train again in another folder.") from problem
+    return Trained(checkpoint.read_model(place), task, epochs, scores, place)
 
 
 def _require_same(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -267,7 +251,7 @@ def _kept(
     asked: _Asked, done: Training, scores: Scores, place: Path, begun: Mapping[str, Any]
 ) -> Trained:
     """Write the model and then the result, whose file says that all is there."""
-    keep_model(place, checkpoint.read(cast(Path, done.checkpoint)))
+    checkpoint.keep_model(place, checkpoint.read(cast(Path, done.checkpoint)))
     scores = rounded(scores)
     result = {
         "task": asked.task,
@@ -275,7 +259,7 @@ def _kept(
         "parameters": cast(ViT | Seq2Seq, done.model).parameter_count(),
         "threads": done.threads,
         "precision": done.precision,
-        "epochs": [_without_nan(asdict(epoch)) for epoch in done.epochs],
+        "epochs": [without_nan(asdict(epoch)) for epoch in done.epochs],
         **begun,
     }
     text = json.dumps(result, indent=1, ensure_ascii=False)
@@ -284,19 +268,6 @@ def _kept(
     return Trained(done.model, asked.task, done.epochs, scores, place)
 
 
-def _without_nan(epoch: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that there are none of as null, which JSON has."""
-    return {name: None if value != value else value for name, value in epoch.items()}
-
-
-def _require_epochs(epochs: tuple[Epoch, ...]) -> None:
-    """A ValueError or TypeError for epochs that are missing or of other types."""
-    if not epochs:
-        raise ValueError("there are no epochs")
-    for epoch in epochs:
-        require_types(epoch)
-
-
-def _epoch(told: Mapping[str, Any]) -> Epoch:
-    values: dict[str, Any] = {n: math.nan if value is None else value for n, value in told.items()}
-    return Epoch(**values)
+def _with_nan(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that JSON has none of as NaN again."""
+    return {name: math.nan if value is None else value for name, value in values.items()}

@@ -25,7 +25,7 @@ from attnrate.experiments.work import run_job
 from attnrate.models.vit import ViTSettings
 from attnrate.statistics import Interval
 from attnrate.training import images
-from attnrate.training.epochs_kept import clear_epochs, training_folder
+from attnrate.training.checkpoint import clear_epochs, training_folder
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 SIZES = ViTSettings(patch=8, width=8, layers=2, heads=2, m_h=3, m_v=4, m_ff=8)

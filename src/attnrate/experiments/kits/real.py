@@ -18,12 +18,10 @@ from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Missing, Results
 from attnrate.figures.figure import Series
 from attnrate.files import alone
+from attnrate.progress import say
 from attnrate.statistics import Interval, mean
-from attnrate.terminal import say
-from attnrate.training.checkpoint import ConfigurationError
-from attnrate.training.epochs import EpochRecipe
-from attnrate.training.epochs_kept import training_folder
-from attnrate.training.rounded import rounded
+from attnrate.training.checkpoint import ConfigurationError, training_folder
+from attnrate.training.epochs import EpochRecipe, rounded
 
 #: Attention, or a recurrent rival with about as many parameters
 Kind = Literal["attention", "gru", "state-space"]

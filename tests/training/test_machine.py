@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from attnrate.training.memory import kept_memory
+from attnrate.training.machine import kept_memory
 
 
 def faults_of_rounds() -> int:
