@@ -36,6 +36,10 @@ _FOCUS_PANELS = 64
 _MOST_ENTRIES = 1 << 25
 
 
+#: One side of a cross: its slices at any points
+SliceFunction = Callable[[Float[Array, "points d"]], Float[Array, "points rank"]]
+
+
 @dataclass(frozen=True, eq=False)
 class Cross:
     """rho ~ left(u) right(v): pivots at the crossings, `complete` when nothing sampled is left."""
@@ -252,8 +256,9 @@ def kinked(rho: Evaluator, grid: Grid, v: Float[Array, "slices e"]) -> bool:
     """Whether slices of rho at these v are rough, in half of the panels at most (one axis)."""
     slices = rho.outer(grid.nodes, v)
     slices = slices / np.sqrt(grid.weights @ slices**2 + np.finfo(float).tiny)
-    rough = np.sum(grid.missed_by_column(slices) > 1e-10, axis=0)
-    return bool(1 <= np.max(rough, initial=0) <= grid.axes[0].panels // 2)
+    (axis,) = grid.axes
+    rough = np.sum(axis.missed_by_column(slices) > 1e-10, axis=0)
+    return bool(1 <= np.max(rough, initial=0) <= axis.panels // 2)
 
 
 def focused(
@@ -275,7 +280,7 @@ def focused(
         (axis,) = grid.axes
         values = slices(grid.nodes)
         off = np.abs(np.diagonal(grid.interpolate(values, at)) - truth) > tolerance
-        chosen = np.any(grid.missed_by_column(values) > tolerance, axis=1)
+        chosen = np.any(axis.missed_by_column(values) > tolerance, axis=1)
         chosen[axis.locate(at[:, 0])[0][off]] = True
         chosen &= axis.wide()
         if not chosen.any():
@@ -288,7 +293,7 @@ def focused(
 
 def resolve(
     grid: Grid | Samples,
-    slices: "SliceFunction",
+    slices: SliceFunction,
     values: Float[Array, "nodes rank"],
     sizes: Float[Array, " rank"],
     tolerance: float,
@@ -308,7 +313,7 @@ def resolve(
         least = min(least, total)
         if stalled > _PATIENCE:
             break
-        smooth = len(grid.axes) == 1 and grid.falls(values * sizes)
+        smooth = grid.d == 1 and grid.axes[0].falls(values * sizes)
         step = grid.refined(missing, tolerance, smooth)
         if step is None:
             break
@@ -324,22 +329,11 @@ def resolve(
 
 
 def _missing(
-    grid: Grid, slices: "SliceFunction", values: Array, sizes: Array
+    grid: Grid, slices: SliceFunction, values: Array, sizes: Array
 ) -> tuple[Float[Array, " panels"], ...]:
     missing = grid.unresolved(values * sizes)
-    if len(grid.axes) > 1:
+    if grid.d > 1:
         return missing
-    at_edges = slices(grid.axes[0].edges[:, None])
-    return (np.hypot(missing[0], grid.hidden(values * sizes, at_edges * sizes)),)
-
-
-class SliceFunction:
-    """One side of a cross as a function of points."""
-
-    def __init__(self, cross: Cross, rho: Evaluator, side: str) -> None:
-        self._function = cross.left if side == "u" else cross.right
-        self._rho = rho
-
-    def __call__(self, points: Float[Array, "m d"]) -> Float[Array, "m rank"]:
-        """The slices at `points`."""
-        return self._function(self._rho, points)
+    (axis,) = grid.axes
+    at_edges = slices(axis.edges[:, None])
+    return (np.hypot(missing[0], axis.hidden(values * sizes, at_edges * sizes)),)

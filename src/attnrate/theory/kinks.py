@@ -11,16 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import svd
 
-from attnrate.theory.decomposition import (
-    EPS,
-    Pod,
-    Request,
-    assemble,
-    count_certain,
-    count_values,
-    enough,
-    without_constants,
-)
+from attnrate.theory.decomposition import EPS, Pod, Request, assemble, enough
 from attnrate.theory.domain import Region
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.fresh import Factor, FreshPairs, Misses
@@ -65,24 +56,21 @@ def decompose_kinked(
         (au,), (av,) = gu.axes, gv.axes
         full = 2 * max(len(au.nodes), len(av.nodes)) > most
         rho.watch.phase = f"kinks, {len(au.nodes)} x {len(av.nodes)} unknowns"
-        projected = _project(rho, (du, gu), (dv, gv), ask, pairs, full)
+        projected = _project(rho, gu, gv, ask, pairs, full)
         if projected is None:
             gu, gv = gu.finer(), gv.finer()
             continue
         built, norm = projected.built, projected.norm
-        matrix = built.matrix
-        if ask.gauge == "softmax":
-            matrix = without_constants(matrix.T, gv.weights).T
+        matrix = ask.ungauged(built.matrix, gv.weights)
         left, sigma, right_t = svd(matrix, full_matrices=False, check_finite=False)
         # Rayleigh-Ritz: a singular value is wrong by about the square of what its functions miss
         missing = [
-            grid.missed_by_column(part / np.sqrt(grid.weights)[:, None])
-            for grid, part in ((gu, left), (gv, right_t.T))
+            axis.missed_by_column(part / np.sqrt(axis.weights)[:, None])
+            for axis, part in ((au, left), (av, right_t.T))
         ]
         doubt = sigma * sum(np.sum(part**2, axis=0) for part in missing)
         doubt = doubt + built.unresolved + projected.hidden + EPS * norm
-        wanted = count_values(sigma, norm, ask)
-        certain = count_certain(doubt[:wanted], norm, ask)
+        wanted, certain = ask.count(sigma, doubt, norm)
         rho.watch.error = float(np.max(doubt[:wanted], initial=EPS * norm))
         if certain == wanted or rho.watch.spent:
             break
@@ -95,26 +83,24 @@ def decompose_kinked(
         if finer is None:
             break
         gu, gv = finer
-    good = enough(certain, wanted)
-    keep = certain if good else wanted
-    error = float(np.max(doubt[:keep], initial=EPS * norm))
-    if not good:
+    least = 0.0
+    if not enough(certain, wanted):
         # the integrals may be off as well: what fresh pairs show beyond them counts as error
-        error = max(error, float(np.sqrt(max(0.0, projected.shown**2 - built.missed))))
-    sides = (du, gu, left), (dv, gv, right_t.T)
-    return assemble(rho, *sides, sigma, keep, built.missed, (error, good, norm), ask)
+        least = float(np.sqrt(max(0.0, projected.shown**2 - built.missed)))
+    sides = Factor(gu, left), Factor(gv, right_t.T)
+    return assemble(rho, *sides, sigma, doubt, norm, ask, beyond=built.missed, least=least)
 
 
 def _project(
     rho: Evaluator,
-    u_side: tuple[Region, Grid],
-    v_side: tuple[Region, Grid],
+    gu: Grid,
+    gv: Grid,
     ask: Request,
     pairs: FreshPairs,
     full: bool,
 ) -> _Projection | None:
     """The Galerkin matrix; None where so many blocks are crossed that finer ones come first."""
-    (au,), (av,) = u_side[1].axes, v_side[1].axes
+    (au,), (av,) = gu.axes, gv.axes
     with rho.watch.free():
         nodal = nodal_matrix(rho, au, av)
         rough = missed_by_block(rho, nodal, au, av)
@@ -128,7 +114,9 @@ def _project(
             built = GalerkinMatrix(nodal, np.zeros(crossed.shape), float(np.linalg.norm(rough)))
         else:
             built = corrected(rho, nodal, crossed, au, av, tolerance)
-        misses = _misses(rho, built.matrix, u_side, v_side, pairs)
+        left = Factor(gu, built.matrix / np.sqrt(gu.weights)[:, None])
+        right = Factor(gv, np.diag(1 / np.sqrt(gv.weights)))
+        misses = pairs.misses(rho, left, right)
         suspect = _suspect(misses, built, au, av, tolerance)
         if not np.any(suspect & ~crossed) or rho.watch.spent:
             break
@@ -136,21 +124,7 @@ def _project(
     blocks = _panels(misses, au, av)
     # what is missed in a block with a kink is in the tail; elsewhere nothing should be
     hidden = misses.norm((suspect | ~crossed)[blocks])
-    return _Projection(built, hidden, suspect, misses.likely_norm())
-
-
-def _misses(
-    rho: Evaluator,
-    matrix: Float[Array, "m n"],
-    u_side: tuple[Region, Grid],
-    v_side: tuple[Region, Grid],
-    pairs: FreshPairs,
-) -> Misses:
-    """What the projection misses at fresh pairs."""
-    (du, gu), (dv, gv) = u_side, v_side
-    left = Factor(du, gu, matrix / np.sqrt(gu.weights)[:, None])
-    right = Factor(dv, gv, np.diag(1 / np.sqrt(gv.weights)))
-    return pairs.misses(rho, left, right)
+    return _Projection(built, hidden, suspect, misses.norm(ranged=False))
 
 
 def _panels(misses: Misses, u: Axis, v: Axis) -> tuple[Array, Array]:
