@@ -306,14 +306,19 @@ def resolve(
         return grid, values, 0.0
     least, stalled = np.inf, 0
     while True:
-        missing = _missing(grid, slices, values, sizes)
+        missing = grid.unresolved(values * sizes)
+        smooth = False
+        if grid.d == 1:
+            (axis,) = grid.axes
+            at_edges = slices(axis.edges[:, None])
+            missing = (np.hypot(missing[0], axis.hidden(values * sizes, at_edges * sizes)),)
+            smooth = axis.falls(values * sizes)
         total = float(np.sqrt(sum(np.sum(norm**2) for norm in missing)))
         # a kink loses more than half with every bisection; what does not is noise of the slices
         stalled = stalled + 1 if total > 0.7 * least else 0
         least = min(least, total)
         if stalled > _PATIENCE:
             break
-        smooth = grid.d == 1 and grid.axes[0].falls(values * sizes)
         step = grid.refined(missing, tolerance, smooth)
         if step is None:
             break
@@ -326,14 +331,3 @@ def resolve(
         new[kept < 0] = slices(grid.nodes[kept < 0])
         values = new
     return grid, values, total
-
-
-def _missing(
-    grid: Grid, slices: SliceFunction, values: Array, sizes: Array
-) -> tuple[Float[Array, " panels"], ...]:
-    missing = grid.unresolved(values * sizes)
-    if grid.d > 1:
-        return missing
-    (axis,) = grid.axes
-    at_edges = slices(axis.edges[:, None])
-    return (np.hypot(missing[0], axis.hidden(values * sizes, at_edges * sizes)),)

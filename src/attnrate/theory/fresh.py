@@ -26,6 +26,7 @@ from attnrate.theory.panels import EDGES, Array, lagrange
 RESOLUTION = 1 / 2048
 _POINTS = 2048
 _TOGETHER = 8
+_INSIDE = _POINTS * _TOGETHER
 _SLICES = 8
 _SLICE_POINTS = 8192
 #: Points on the edges of a side, beside its corners
@@ -49,22 +50,16 @@ class Factor:
 class Misses:
     """rho minus its approximation at fresh pairs.
 
-    `inside` has a row a block of pairs and `slices` a row a slice; there are none of these where
-    both sides have one dimension. `edges` are the pairs on the edges and in the corners. `u` and
-    `v` say where all of them are, in that order. `volume` is that of the domain of the pairs.
+    `every` has first the pairs `inside`, block after block, then those on slices, which are `along`
+    in number (none where both sides have one dimension), then those on the edges and in the
+    corners. `u` and `v` say where they are. `volume` is that of the domain of the pairs.
     """
 
-    inside: Float[Array, "blocks pairs"]
-    slices: Float[Array, "slices points"]
-    edges: Float[Array, " edges"]
+    every: Float[Array, " all"]
+    along: int
     u: Float[Array, "all d"]
     v: Float[Array, "all e"]
     volume: float
-
-    @property
-    def every(self) -> Float[Array, " all"]:
-        """All misses, in the order of `u` and `v`."""
-        return np.concatenate([self.inside.ravel(), self.slices.ravel(), self.edges])
 
     def norm(self, where: Bool[Array, " all"] | None = None, ranged: bool = True) -> float:
         """An upper limit, at 99.5 % confidence, of the L² norm of what is missed (`where` or all).
@@ -76,17 +71,17 @@ class Misses:
         size = self.every if where is None else np.where(where, self.every, 0.0)
         largest = float(np.max(np.abs(size)))
         squares = (size / (largest or 1.0)) ** 2  # relative: the squares of 1e±200 are no numbers
-        count, doubt = self.inside.size, log(2 / _DOUBT)
-        means = squares[:count].reshape(self.inside.shape).mean(axis=1)
+        doubt = log(2 / _DOUBT)
+        means = squares[:_INSIDE].reshape(-1, _TOGETHER**2).mean(axis=1)
         # the mean over the pairs inside may be off by the spread of the blocks
         likely = float(means.mean()) + sqrt(2 * doubt * float(np.var(means)) / len(means))
-        along = squares[count : count + self.slices.size]
-        likely = max(likely, float(along.mean()) if along.size else 0.0)
-        return largest * sqrt(self.volume * (likely + ranged * 7 * doubt / (3 * count)))
+        if self.along:
+            likely = max(likely, float(squares[_INSIDE : _INSIDE + self.along].mean()))
+        return largest * sqrt(self.volume * (likely + ranged * 7 * doubt / (3 * _INSIDE)))
 
     def share(self, least: float) -> float:
         """The share of the pairs inside at which more than `least` is missed."""
-        return float(np.mean(np.abs(self.inside) > least))
+        return float(np.mean(np.abs(self.every[:_INSIDE]) > least))
 
     def worst(self, most: int, least: float) -> Int[Array, " worst"]:
         """Where most is missed: at most `most` places at which it is more than `least`."""
@@ -131,16 +126,9 @@ class FreshPairs:
                 [self._along[0].slices(left, b), self._along[1].slices(right, a)]
             )
         edges = np.einsum("pk,pk->p", a[self._edges[0]], b[self._edges[1]])
-        gap = self._values * (self._unit / rho.unit)
-        gap = gap - np.concatenate([blocks.ravel(), slices.ravel(), edges])
-        inside, along, ends = np.split(gap, [blocks.size, blocks.size + slices.size])
-        return Misses(
-            inside.reshape(len(blocks), -1),
-            along.reshape(slices.shape),
-            ends,
-            *self.at,
-            volume=self._volume,
-        )
+        approximated = np.concatenate([blocks.ravel(), slices.ravel(), edges])
+        every = self._values * (self._unit / rho.unit) - approximated
+        return Misses(every, slices.size, *self.at, self._volume)
 
 
 class _Points:

@@ -18,7 +18,6 @@ from attnrate.theory.panels import (
     EDGES,
     Array,
     Axis,
-    PanelRule,
     missed,
     orthonormal_legendre,
     panel_rule,
@@ -58,8 +57,8 @@ def missed_by_block(
 ) -> Float[Array, "panels_u panels_v"]:
     """For each block the L² norm of what its polynomials miss (estimated), in both directions."""
     blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
-    last_u = np.einsum("pk,apbq->akbq", panel_rule(u.order).transform[:, u.order // 2 :], blocks)
-    last_v = np.einsum("apbq,ql->apbl", blocks, panel_rule(v.order).transform[:, v.order // 2 :])
+    last_u = np.einsum("pk,apbq->akbq", u.rule.transform[:, u.order // 2 :], blocks)
+    last_v = np.einsum("apbq,ql->apbl", blocks, v.rule.transform[:, v.order // 2 :])
     missed_u = missed(np.sqrt(np.sum(last_u**2, axis=3)).transpose(0, 2, 1))
     missed_v = missed(np.sqrt(np.sum(last_v**2, axis=1)))
     hidden_u = _hidden(rho.outer(u.edges[:, None], v.nodes[:, None]), matrix, u, v)
@@ -73,7 +72,7 @@ def _hidden(
 ) -> Float[Array, "panels others"]:
     """Per block, what may hide between the ends of its panels and their outermost nodes."""
     values = matrix / np.sqrt(along.weights)[:, None]
-    continued = panel_rule(along.order).edge @ values.reshape(along.panels, along.order, -1)
+    continued = along.rule.edge @ values.reshape(along.panels, along.order, -1)
     off = continued - (at_edges * np.sqrt(other.weights)).reshape(continued.shape)
     by_block = np.sum(off**2, axis=1).reshape(along.panels, other.panels, other.order)
     return np.asarray(np.sqrt(along.gap()[:, None] * np.sum(by_block, axis=2)))
@@ -104,7 +103,7 @@ def corrected(
     with rho.watch.free():  # a budget that is spent ends the bisections, and counts as unresolved
         moments, energy, unresolved = _block_moments(rho, u, v, block_u, block_v, tolerance)
     blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
-    to_nodal_u, to_nodal_v = panel_rule(u.order).transform, panel_rule(v.order).transform
+    to_nodal_u, to_nodal_v = u.rule.transform, v.rule.transform
     for i, (a, b) in enumerate(zip(block_u, block_v, strict=True)):
         blocks[a, :, b, :] = to_nodal_u @ moments[i] @ to_nodal_v.T
         beyond[a, b] = max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
@@ -128,24 +127,21 @@ def _block_moments(
     centre, width = (u.left + u.right)[block_u] / 2, (u.right - u.left)[block_u]
     # intervals in the coordinates [-1, 1] of their block: high polynomials punish rounding there
     owner, a, b = _whole(len(block_u))
+    rule = u.rule
     for depth in range(_DEEPEST):
-        rule = panel_rule(u.order)
         local, half = _nodes(a, b, rule.nodes)
         nodes = centre[owner][:, None] + width[owner][:, None] / 2 * local
         length = half * width[owner] / 2
-        rows, row_error = _row_moments(
-            rho, nodes.ravel(), v, np.repeat(block_v[owner], len(rule.nodes)), tolerance / 16
-        )
-        rows = rows.reshape(len(owner), len(rule.nodes), v.order + 1)
+        along = np.repeat(block_v[owner], u.order)
+        rows, row_error = _row_moments(rho, nodes.ravel(), v, along, tolerance / 16)
+        rows = rows.reshape(len(owner), u.order, v.order + 1)
         last = np.einsum("kp,opj->okj", rule.last_half, rows[:, :, :-1])
-        error = missed(np.sqrt(length[:, None] * np.sum(last**2, axis=2)))
-        error *= _felt(half, u.order)
+        error = missed(np.sqrt(length[:, None] * np.sum(last**2, axis=2))) * _felt(half, u.order)
         # rows carry the error and rounding of the inner integrals: no bisection removes those
         flaw = np.max(row_error.reshape(len(owner), -1), axis=1)
         flaw += 16 * _EPS * np.max(np.abs(rows), axis=(1, 2))
         noise = np.sqrt(length * v.order) * flaw
-        done = (error <= tolerance + noise) | _give_up(depth, len(owner), len(block_u))
-        done |= rho.watch.spent
+        done = (error <= tolerance + noise) | _last(rho, depth, len(owner) / len(block_u))
         unresolved += float(np.sum((error + noise)[done] ** 2))
         basis = orthonormal_legendre(local, u.order) * np.sqrt(2 / width[owner])[:, None, None]
         weighted = length[:, None] * rule.weights
@@ -176,7 +172,7 @@ def _row_moments(
     row, a = np.append(row, cut), np.append(a, diagonal[cut])
     b = np.append(np.where(np.abs(diagonal) < 1, diagonal, 1.0), np.ones(len(cut)))
     for depth in range(_DEEPEST):
-        rule = _rule(depth, v.order)
+        rule = panel_rule(v.order if depth < _DEEP else min(v.order, _FEW_NODES))
         local, half = _nodes(a, b, rule.nodes)
         nodes = centre[row][:, None] + width[row][:, None] / 2 * local
         length = half * width[row] / 2
@@ -194,8 +190,7 @@ def _row_moments(
         left_over = np.hypot(left_over, np.sqrt(gap * np.sum(off**2, axis=1)))
         left_over *= _felt(half, v.order)
         rounding = 4 * _EPS * np.sqrt(length) * np.max(np.abs(values), axis=1)
-        done = (left_over <= tolerance + rounding) | _give_up(depth, len(row), len(at))
-        done |= rho.watch.spent
+        done = (left_over <= tolerance + rounding) | _last(rho, depth, len(row) / len(at))
         owner = row[done]
         basis = orthonormal_legendre(local[done], v.order)
         basis *= np.sqrt(2 / width[owner])[:, None, None]
@@ -218,10 +213,6 @@ def _row_moments(
 
         row, a, b = _split(row, a, b, ~done, rule.nodes, values[..., None], ask)
     return result, error
-
-
-def _rule(depth: int, order: int) -> PanelRule:
-    return panel_rule(order if depth < _DEEP else min(order, _FEW_NODES))
 
 
 def _felt(half: Float[Array, " n"], order: int) -> Float[Array, " n"]:
@@ -267,6 +258,9 @@ def _split(
     return np.repeat(owner[open_ones], 2), starts, ends
 
 
-def _give_up(depth: int, intervals: int, owners: int) -> bool:
-    """A few kinks leave a few intervals an owner; many more are noise, and count as error."""
-    return depth == _DEEPEST - 1 or intervals > _MOST_INTERVALS * owners
+def _last(rho: Evaluator, depth: int, intervals: float) -> bool:
+    """Whether no more is bisected, and what is left counts as error.
+
+    A few kinks leave a few intervals a row or block; many more are noise.
+    """
+    return depth == _DEEPEST - 1 or intervals > _MOST_INTERVALS or rho.watch.spent
