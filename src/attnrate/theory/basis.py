@@ -6,7 +6,7 @@ Eq. 46 counts them as if x(t) and x(s) were independent. Here their share is com
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, lru_cache, partial, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -197,10 +197,7 @@ def coupling_basis(target: AttentionTarget, gauge: Gauge = "softmax") -> Couplin
     if isinstance(rho, SpectralCoupling) and _has_sines(rho, domain):
         # the sines have no mean on [0, 1], so the gauge leaves them alone
         rank = int(np.sum(rho.sigma > 0)) or 1
-
-        def sines(x: Tensor) -> Tensor:
-            return rho.phi(x, rank)
-
+        sines = partial(rho.phi, k=rank)
         return CouplingBasis(target, domain, gauge, rho.sigma[:rank], 0.0, sines, sines)
     # tensor grids in several dimensions cannot carry twelve digits; what is missed joins the rest
     result = pod(rho, domain, gauge=gauge, rtol=1e-12 if domain.d == 1 else 1e-7)

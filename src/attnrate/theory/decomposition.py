@@ -157,18 +157,6 @@ class Pod:
             _v=self._v.first(kept),
         )
 
-    def scaled(self, unit: float) -> "Pod":
-        """The decomposition of unit·rho, unit > 0."""
-        if unit == 1.0:
-            return self
-        return replace(
-            self,
-            sigma=self.sigma * unit,
-            error=self.error * unit,
-            rest=self.rest * unit,
-            norm=self.norm * unit,
-        )
-
     def decay(self, level: float = 0.95) -> DecayFit:
         """The law that sigma follows; a spectrum that ends well above rtol has finite rank.
 
@@ -285,11 +273,11 @@ def assemble(
         return np.asarray((moments @ rows).T)
 
     return Pod(
-        sigma=kept,
-        error=error,
+        sigma=kept * rho.unit,
+        error=error * rho.unit,
         converged=error <= ask.rtol * norm,
-        rest=float(np.sqrt(np.sum(sigma[keep:] ** 2) + beyond)),
-        norm=norm,
+        rest=float(np.sqrt(np.sum(sigma[keep:] ** 2) + beyond)) * rho.unit,
+        norm=norm * rho.unit,
         rtol=ask.rtol,
         gauge=ask.gauge,
         evaluations=rho.watch.evaluations,

@@ -60,6 +60,11 @@ class Evaluator:
             return np.concatenate(parts)
         return self.pairs(u[:, None], v[None])
 
+    def outer_near_one(self, u: Float[Array, "m d"], v: Float[Array, "n e"]) -> Float[Array, "m n"]:
+        """rho(u_i, v_j) for all pairs, in a unit in which the largest is not far from 1."""
+        values = self.outer(u, v)
+        return self.outer(u, v) if self.change_unit(float(np.max(np.abs(values)))) else values
+
     def pairs(self, u: Float[Array, "*m d"], v: Float[Array, "*n e"]) -> Float[Array, "..."]:
         """rho(u_i, v_i), point by point; leading shapes are broadcast against each other."""
         shape = np.broadcast_shapes(u.shape[:-1], v.shape[:-1])

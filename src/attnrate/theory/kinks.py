@@ -14,9 +14,9 @@ from scipy.linalg import svd
 from attnrate.theory.decomposition import EPS, Pod, Request, assemble, enough
 from attnrate.theory.domain import Region
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.fresh import Factor, FreshPairs, Misses
-from attnrate.theory.galerkin import GalerkinMatrix, corrected, missed_by_block, nodal_matrix
-from attnrate.theory.panels import Array, Axis, Grid, product_grid
+from attnrate.theory.fresh import Factor, FreshPairs
+from attnrate.theory.galerkin import Blocks, GalerkinMatrix
+from attnrate.theory.panels import Array, Grid, product_grid
 
 #: Galerkin unknowns: where it starts and where it stops
 _NODES = (256, 1024)
@@ -92,68 +92,46 @@ def decompose_kinked(
 
 
 def _project(
-    rho: Evaluator,
-    gu: Grid,
-    gv: Grid,
-    ask: Request,
-    pairs: FreshPairs,
-    full: bool,
+    rho: Evaluator, gu: Grid, gv: Grid, ask: Request, pairs: FreshPairs, full: bool
 ) -> _Projection | None:
     """The Galerkin matrix; None where so many blocks are crossed that finer ones come first."""
     (au,), (av,) = gu.axes, gv.axes
+    blocks = Blocks(rho, au, av)
     with rho.watch.free():
-        nodal = nodal_matrix(rho, au, av)
-        rough = missed_by_block(rho, nodal, au, av)
+        nodal = blocks.nodal_matrix()
+        rough = blocks.missed(nodal)
     tolerance = ask.fine * float(np.linalg.norm(nodal)) / np.sqrt(au.panels + av.panels)
     crossed = rough > tolerance
     if not full and crossed.sum() > 6 * (au.panels + av.panels):
         return None
+    met = au.locate(pairs.at[0][:, 0])[0], av.locate(pairs.at[1][:, 0])[0]
+    area = np.multiply.outer(au.right - au.left, av.right - av.left)
+    right = Factor(gv, np.diag(1 / np.sqrt(gv.weights)))
     for _ in range(_LOOKS):
         if 2 * crossed.sum() > crossed.size:
             # kinks along curves do not cross most blocks: rho is rough, and integrals take ages
             built = GalerkinMatrix(nodal, np.zeros(crossed.shape), float(np.linalg.norm(rough)))
         else:
-            built = corrected(rho, nodal, crossed, au, av, tolerance)
+            built = blocks.corrected(nodal, crossed, tolerance)
         left = Factor(gu, built.matrix / np.sqrt(gu.weights)[:, None])
-        right = Factor(gv, np.diag(1 / np.sqrt(gv.weights)))
         misses = pairs.misses(rho, left, right)
-        suspect = _suspect(misses, built, au, av, tolerance)
+        # Markov: of n pairs in a block of that area that misses E in the square of L², n E/(area t)
+        # at most are expected to miss more than t in the square. One that does although that is
+        # less than a hundredth has met something that the integrals have not
+        count, worst = np.zeros(area.shape), np.zeros(area.shape)
+        np.add.at(count, met, 1.0)
+        np.maximum.at(worst, met, misses.every**2)
+        suspect = worst * area > 100 * count * built.missed_by_block + (8 * tolerance) ** 2
         if not np.any(suspect & ~crossed) or rho.watch.spent:
             break
         crossed = crossed | suspect
-    blocks = _panels(misses, au, av)
     # what is missed in a block with a kink is in the tail; elsewhere nothing should be
-    hidden = misses.norm((suspect | ~crossed)[blocks])
+    hidden = misses.norm((suspect | ~crossed)[met])
     return _Projection(built, hidden, suspect, misses.norm(ranged=False))
 
 
-def _panels(misses: Misses, u: Axis, v: Axis) -> tuple[Array, Array]:
-    return u.locate(misses.u[:, 0])[0], v.locate(misses.v[:, 0])[0]
-
-
-def _suspect(
-    misses: Misses, built: GalerkinMatrix, u: Axis, v: Axis, tolerance: float
-) -> Bool[Array, "panels_u panels_v"]:
-    """Blocks in which a fresh pair misses more than the integrals allow.
-
-    Markov: of n pairs in a block of that area that misses E in the square of L², n E/(area t) at
-    most are expected to miss more than t in the square. One that does although that is less than a
-    hundredth has met something that the integrals have not.
-    """
-    panel_u, panel_v = _panels(misses, u, v)
-    area = np.multiply.outer(u.right - u.left, v.right - v.left)
-    count, worst = np.zeros(area.shape), np.zeros(area.shape)
-    np.add.at(count, (panel_u, panel_v), 1.0)
-    np.maximum.at(worst, (panel_u, panel_v), misses.every**2)
-    allowed = 100 * count * built.missed_by_block + (8 * tolerance) ** 2
-    return np.asarray(worst * area > allowed)
-
-
 def _finer(
-    grids: tuple[Grid, Grid],
-    lost: list[Float[Array, " _"]],
-    tolerance: float,
-    most: int,
+    grids: tuple[Grid, Grid], lost: list[Float[Array, " _"]], tolerance: float, most: int
 ) -> tuple[Grid, Grid] | None:
     """Panels bisected that lose more than their part of the tolerance; None where none can be."""
     finer: list[Grid] = []

@@ -30,9 +30,7 @@ def decompose_samples(rho: Evaluator, du: Samples, dv: Samples, ask: Request) ->
     """The SVD of rho(u_i, v_j)/sqrt(N M): the whole of it, or the values that are asked for."""
     rho.watch.phase = f"the matrix of {len(du.points)} x {len(dv.points)} samples"
     with rho.watch.free():
-        values = rho.outer(du.nodes, dv.nodes)
-        if rho.change_unit(float(np.max(np.abs(values)))):
-            values = rho.outer(du.nodes, dv.nodes)
+        values = rho.outer_near_one(du.nodes, dv.nodes)
     matrix = values / np.sqrt(values.size)
     norm = float(np.linalg.norm(matrix))
     matrix = ask.ungauged(matrix, dv.weights)

@@ -35,22 +35,10 @@ class PanelRule:
     weights: Float[Array, " order"]
     #: transform[i, j] = sqrt(weight_i) P_j(node_i), P_j orthonormal: an orthogonal matrix
     transform: Float[Array, "order order"]
-    #: from plain nodal values to the coefficients of orthonormal polynomials
-    analysis: Float[Array, "order order"]
-
+    #: from plain nodal values to the last half of the coefficients of orthonormal polynomials
+    last_half: Float[Array, "half order"]
     #: values[edges] = edge @ values[nodes]: the polynomial continued to just inside both ends
     edge: Float[Array, "two order"]
-
-    @property
-    def barycentric(self) -> Float[Array, " order"]:
-        """Barycentric weights of the nodes, up to a common factor (Wang and Xiang, 2012)."""
-        signs = 1.0 - 2.0 * (np.arange(len(self.nodes)) % 2)
-        return np.asarray(signs * np.sqrt((1 - self.nodes**2) * self.weights))
-
-    @property
-    def last_half(self) -> Float[Array, "half order"]:
-        """The rows of `analysis` that belong to the last half of the coefficients."""
-        return self.analysis[len(self.nodes) // 2 :]
 
 
 @lru_cache(maxsize=16)
@@ -68,7 +56,7 @@ def panel_rule(order: int) -> PanelRule:
     transform = np.sqrt(weights)[:, None] * values
     analysis = transform.T * np.sqrt(weights)
     edge = orthonormal_legendre(EDGES, order) @ analysis
-    return PanelRule(nodes, weights, transform, analysis, edge)
+    return PanelRule(nodes, weights, transform, analysis[order // 2 :], edge)
 
 
 def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, "*shape order"]:
@@ -88,10 +76,13 @@ def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, 
 def lagrange(t: Float[Array, " points"], order: int) -> Float[Array, "points order"]:
     """The Lagrange polynomials of the Gauss-Legendre nodes at t, by the barycentric formula."""
     rule = panel_rule(order)
+    # barycentric weights up to a common factor (Wang and Xiang, 2012)
+    signs = 1.0 - 2.0 * (np.arange(order) % 2)
+    weights = signs * np.sqrt((1 - rule.nodes**2) * rule.weights)
     gap = t[:, None] - rule.nodes
     hit = gap == 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = rule.barycentric / gap
+        terms = weights / gap
         values = terms / np.sum(terms, axis=1, keepdims=True)
     return np.asarray(np.where(np.any(hit, axis=1, keepdims=True), hit.astype(float), values))
 
@@ -204,28 +195,33 @@ class Axis:
         local = (2 * t - self.left[panel] - self.right[panel]) / width
         return panel, np.clip(local, -1.0, 1.0)
 
-    def by_panel(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels order k"]:
-        """Values at the nodes, with an axis for the panels."""
-        return values.reshape(self.panels, self.order, -1)
-
     def hidden(
         self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
     ) -> Float[Array, " panels"]:
         """The L² norm of what may hide between the ends of a panel and its outermost nodes."""
-        continued = self.rule.edge @ self.by_panel(values)
-        off = continued - at_edges.reshape(continued.shape)
+        off = self.off_edges(values, at_edges)
         return np.asarray(np.sqrt(self.gap() * np.sum(off**2, axis=(1, 2))))
+
+    def off_edges(
+        self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
+    ) -> Float[Array, "panels two k"]:
+        """The polynomials of each panel at its edges, minus what the function is there."""
+        continued = self.rule.edge @ self._by_panel(values)
+        return np.asarray(continued - at_edges.reshape(continued.shape))
 
     def missed_by_column(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels k"]:
         """What each panel misses of each column."""
-        size = np.abs(self.rule.last_half @ self.by_panel(values))
+        size = np.abs(self.rule.last_half @ self._by_panel(values))
         return missed(np.sqrt(self.half)[:, None, None] * size.transpose(0, 2, 1))
 
     def falls(self, values: Float[Array, "nodes k"]) -> bool:
         """Whether the coefficients fall towards their end, as those of a smooth function do."""
-        size = np.abs(self.rule.last_half @ self.by_panel(values))
+        size = np.abs(self.rule.last_half @ self._by_panel(values))
         before, after = np.split(size, 2, axis=1)
         return bool(np.linalg.norm(after) < 0.3 * np.linalg.norm(before))
+
+    def _by_panel(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels order k"]:
+        return values.reshape(self.panels, self.order, -1)
 
     def _placed(self, local: Float[Array, " p"]) -> Float[Array, " all"]:
         """Points of every panel, panel after panel, by their coordinates in [-1, 1]."""

@@ -67,7 +67,6 @@ def pod(
         evaluator = Evaluator(rho, du, dv, watch)
         result = search(evaluator, du, dv, ask)
     evaluator.watch = Watch()  # phi and psi of samples ask rho again, whenever they are used
-    result = result.scaled(evaluator.unit)
     if not result.converged:
         why = "the budget was spent; raise it or rtol" if watch.spent else "raise rtol"
         warnings.warn(

@@ -12,10 +12,10 @@ from math import prod
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from scipy.linalg import qr, svd
 
-from attnrate.theory.cross import Cross, find_cross, focused, holds, kinked, resolve
+from attnrate.theory.cross import Cross, find_cross, focused, kinked, resolve
 from attnrate.theory.decomposition import Pod, Request, assemble
 from attnrate.theory.domain import Domain, Mesh, Region, Samples
 from attnrate.theory.evaluate import Evaluator
@@ -79,8 +79,9 @@ class _Search:
         #: whether the grids were refined for a feature, and whether they resolve it then
         self._focused: Literal["no", "resolved", "in vain"] = "no"
         self._best: Pod | None = None
-        self._cross: tuple[Cross, Mesh, Mesh] | None = None
-        self._rank, self._tried = 0, False
+        #: the last cross and its grids, until it is tried
+        self._untried: tuple[Cross, Mesh, Mesh] | None = None
+        self._rank = 0
         self.done = False
 
     @cached_property
@@ -90,7 +91,7 @@ class _Search:
 
     def result(self) -> Pod:
         """The best answer so far; of a cross that the budget has left untried, as it is."""
-        if not self._tried:
+        if self._untried is not None:
             with self._rho.watch.free():
                 self._try(refine=False)
         assert self._best is not None
@@ -106,13 +107,15 @@ class _Search:
         few = self._du.draw(_FEW, self._generator), self._dv.draw(_FEW, self._generator)
         # zero wherever rho was seen so far: it is looked at more closely before that is believed
         unseen = cross.scale == 0.0 and not stuck
-        sound = cross.complete and not unseen and holds(cross, rho, *few, 100 * ask.rtol)
+        sound = cross.complete and not unseen and cross.holds(*few, 100 * ask.rtol)
         # a kink in a part of the domain can be of full rank there and yet complete and sound
         large = cross.rank > _most_rank(self._gu, self._gv) // 4
         suspect = len(self._gu.nodes) >= _CROSS_ORDERS[0] and (not sound or large)
         if not unseen and self._intervals:
-            kinks = suspect and self._focused != "resolved" and self._kinked(cross.v)
-            if (stuck and not sound) or kinks:
+            look = suspect and self._focused != "resolved"
+            (axis,) = self._intervals[0].start_grid().axes
+            panels = _in_panels(axis, _KINK_PANELS)
+            if (look and kinked(rho, panels, cross.v[:_SLICES])) or (stuck and not sound):
                 return self._settle(decompose_kinked(rho, *self._intervals, ask, self._pairs))
         if self.samples and not sound and self._matrix_pays:
             return self._settle(decompose_samples(rho, *self.samples, ask))
@@ -147,21 +150,20 @@ class _Search:
             cross = look()
             while self._rho.change_unit(max(cross.scale, self._pairs.largest(self._rho))):
                 cross = look()
-        self._cross, self._rank, self._tried = (cross, self._gu, self._gv), cross.rank, False
+        self._untried, self._rank = (cross, self._gu, self._gv), cross.rank
         return cross
 
     def _try(self, refine: bool = True) -> Misses:
         """Phases 2 to 4 for the last cross; the answer is kept if it is the best so far."""
-        assert self._cross is not None
-        cross, gu, gv = self._cross
+        assert self._untried is not None
+        cross, gu, gv = self._untried
         rho, ask = self._rho, self._ask
-        size_left = np.sqrt(gu.weights @ cross.on_u**2)
-        size_right = np.sqrt(gv.weights @ cross.on_v**2)
-        norm = _frobenius(cross.on_u, gu.weights, cross.on_v, gv.weights)
+        on_u, on_v = cross.pivots.left, cross.pivots.right.T
+        size_left, size_right = np.sqrt(gu.weights @ on_u**2), np.sqrt(gv.weights @ on_v**2)
+        norm = _frobenius(on_u, gu.weights, on_v, gv.weights)
         tolerance = ask.fine * norm if refine else np.inf
-        left, right = partial(cross.left, rho), partial(cross.right, rho)
-        ru, left_values, miss_u = resolve(gu, left, cross.on_u, size_right, tolerance)
-        rv, right_values, miss_v = resolve(gv, right, cross.on_v, size_left, tolerance)
+        ru, left_values, miss_u = resolve(gu, cross.left, on_u, size_right, tolerance)
+        rv, right_values, miss_v = resolve(gv, cross.right, on_v, size_left, tolerance)
         sides = Factor(ru, left_values), Factor(rv, right_values)
         misses = self._pairs.misses(rho, *sides)
         error = float(np.hypot(misses.norm(), np.hypot(miss_u, miss_v)))
@@ -169,7 +171,7 @@ class _Search:
         return misses
 
     def _keep(self, result: Pod) -> None:
-        self._tried = True
+        self._untried = None
         if self._best is None or result.residual < self._best.residual:
             self._best = result
             self._rho.watch.error = result.error
@@ -186,11 +188,6 @@ class _Search:
         counts = [len(side.points) for side in self.samples or ()]
         few = max(counts, default=_MOST_SAMPLES + 1) <= _MOST_SAMPLES
         return few and self._rho.watch.affords(prod(counts))
-
-    def _kinked(self, v: Float[Array, "slices one"]) -> bool:
-        assert self._intervals is not None
-        (axis,) = self._intervals[0].start_grid().axes
-        return kinked(self._rho, Grid((_in_panels(axis, _KINK_PANELS),)), v[:_SLICES])
 
     def _focus(
         self, misses: Misses, found: Int[Array, " places"], least: float
