@@ -21,8 +21,8 @@ from attnrate.experiments.kits.spectral import (
     sizes_of,
 )
 from attnrate.figures.figure import Cell, Table
-from attnrate.fitting.build import build_recipe
 from attnrate.fitting.fit import fit
+from attnrate.fitting.recipe import recipe_of
 from attnrate.models import CouplingTransformer, Transformer
 from attnrate.statistics import Interval, geometric_mean
 from attnrate.targets import AttentionTarget, error_of
@@ -76,7 +76,7 @@ class Coupling(SpectralWork):
         found = fit(
             target,
             lambda: CouplingTransformer(target.d, target.out, m_h=self.m_h),
-            recipe=build_recipe(self.recipe),
+            recipe=recipe_of(self.recipe),
             seed=self.seed,
             threads=1,
         )

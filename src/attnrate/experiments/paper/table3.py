@@ -25,8 +25,8 @@ from attnrate.experiments.kits.cells import (
     fits_of,
     worse,
 )
-from attnrate.fitting.build import build_target
 from attnrate.targets import LinearTarget, UniformInputs
+from attnrate.targets.build import build_target
 
 #: Table 3 of the paper: mean squared errors
 CELLS = (
