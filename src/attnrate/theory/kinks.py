@@ -36,11 +36,6 @@ class _Projection:
     #: a bound on the L² norm of all that fresh pairs show
     shown: float
 
-    @property
-    def norm(self) -> float:
-        """‖rho‖ in L²."""
-        return float(np.sqrt(np.sum(self.built.matrix**2) + self.built.missed))
-
 
 def decompose_kinked(
     rho: Evaluator, du: Region, dv: Region, ask: Request, pairs: FreshPairs
@@ -60,7 +55,8 @@ def decompose_kinked(
         if projected is None:
             gu, gv = gu.finer(), gv.finer()
             continue
-        built, norm = projected.built, projected.norm
+        built = projected.built
+        norm = float(np.sqrt(np.sum(built.matrix**2) + built.missed))
         matrix = ask.ungauged(built.matrix, gv.weights)
         left, sigma, right_t = svd(matrix, full_matrices=False, check_finite=False)
         # Rayleigh-Ritz: a singular value is wrong by about the square of what its functions miss

@@ -8,7 +8,6 @@ can end the search at any time.
 
 from contextlib import nullcontext
 from functools import cached_property, partial
-from math import prod
 from typing import Literal
 
 import numpy as np
@@ -116,9 +115,10 @@ class _Search:
             (axis,) = self._intervals[0].start_grid().axes
             panels = _in_panels(axis, _KINK_PANELS)
             if (look and kinked(rho, panels, cross.v[:_SLICES])) or (stuck and not sound):
-                return self._settle(decompose_kinked(rho, *self._intervals, ask, self._pairs))
+                result = decompose_kinked(rho, *self._intervals, ask, self._pairs)
+                return self._keep(result, last=True)
         if self.samples and not sound and self._matrix_pays:
-            return self._settle(decompose_samples(rho, *self.samples, ask))
+            return self._keep(decompose_samples(rho, *self.samples, ask), last=True)
         if sound or stuck:
             misses = self._try()
             if self.done:
@@ -127,7 +127,8 @@ class _Search:
             found = misses.worst(_PLACES, least)
             if self._intervals and len(found) and misses.share(least) < _LOCAL:
                 if self._focused == "in vain" or stuck:  # a kink along a curve
-                    return self._settle(decompose_kinked(rho, *self._intervals, ask, self._pairs))
+                    result = decompose_kinked(rho, *self._intervals, ask, self._pairs)
+                    return self._keep(result, last=True)
                 finer, seen = self._focus(misses, found, least)
                 self._focused = "resolved" if seen else "in vain"
             elif stuck:
@@ -170,24 +171,21 @@ class _Search:
         self._keep(_from_factors(rho, *sides, error, ask))
         return misses
 
-    def _keep(self, result: Pod) -> None:
+    def _keep(self, result: Pod, last: bool = False) -> None:
+        """Take a result if it is the best so far; it ends the search if it is to be the last."""
         self._untried = None
         if self._best is None or result.residual < self._best.residual:
             self._best = result
             self._rho.watch.error = result.error
-        self.done = self._best.converged
-
-    def _settle(self, result: Pod) -> None:
-        """Take what another method gives for the end of the search."""
-        self._keep(result)
-        self.done = True
+        self.done = last or self._best.converged
 
     @property
     def _matrix_pays(self) -> bool:
         """Whether both sides are samples, and few enough for all pairs to be asked for."""
-        counts = [len(side.points) for side in self.samples or ()]
-        few = max(counts, default=_MOST_SAMPLES + 1) <= _MOST_SAMPLES
-        return few and self._rho.watch.affords(prod(counts))
+        if self.samples is None:
+            return False
+        m, n = (len(side.points) for side in self.samples)
+        return max(m, n) <= _MOST_SAMPLES and self._rho.watch.affords(m * n)
 
     def _focus(
         self, misses: Misses, found: Int[Array, " places"], least: float
