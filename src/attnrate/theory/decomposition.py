@@ -1,6 +1,6 @@
 """The result of a POD: singular values and functions, and how they are put together.
 
-Every way of computing one (`pod.py`, `kinks.py`) ends here, in weighted orthonormal singular
+Every way of computing one (`search.py`, `kinks.py`, `matrix.py`) ends here, in weighted singular
 vectors on two grids; the gauge and the count of values are decided in one place.
 """
 
