@@ -1,15 +1,24 @@
 """Settings: what types allow goes in, anything else is named; tables and Python say the same."""
 
 import math
+import os
+import re
+import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import attnrate
 from attnrate.errors import InputError, require_whole
+from attnrate.models import GRU
 from attnrate.models.base import MODELS
+from attnrate.models.build import build_model
 from attnrate.settings import (
     Count,
     Kinds,
@@ -23,6 +32,7 @@ from attnrate.settings import (
     checked_fields,
     filled,
 )
+from attnrate.targets.build import build_target
 from attnrate.targets.form import TARGETS
 
 
@@ -133,6 +143,27 @@ def test_every_file_of_a_room_has_added_its_kinds(kinds: Kinds[Any], words: tupl
     assert all(callable(kinds.of({"kind": word})) for word in words)
 
 
+def test_a_wrong_value_in_a_table_is_named_with_its_part_and_the_way_out() -> None:
+    with pytest.raises(InputError, match=r"target\.rank must be .* Pass target\.rank=1 or more"):
+        build_target({"kind": "spectral", "alpha": 1.0, "rank": 0})
+    target = build_target({"kind": "spectral", "alpha": 1.0, "rank": 2})
+    with pytest.raises(InputError, match=r"model\.hidden must be .* Write model\.hidden=4\."):
+        build_model({"kind": "gru", "hidden": 4.0}, target)
+    with pytest.raises(InputError, match=r"^hidden must be"):
+        GRU(1, 1, 0)
+    with pytest.raises(InputError, match=r"target\.permute\.swap_ends .*target\.length = 16"):
+        build_target({"kind": "spectral", "alpha": 1.0, "rank": 2, "permute": "swap_ends"})
+
+
+def test_a_kind_must_be_checked_and_belongs_to_one_file() -> None:
+    kinds: Kinds[Any] = Kinds("thing", "attnrate.targets", without=())
+    with pytest.raises(TypeError, match="not @checked"):
+        kinds.add("plain")(lambda: None)
+    kinds.add("gru")(GRU)
+    with pytest.raises(TypeError, match=r"'gru' is taken: attnrate\.models\.recurrent and"):
+        kinds.add("gru")(ramp)
+
+
 @given(st.one_of(st.integers(), st.floats(), st.booleans(), st.text(max_size=3), st.none()))
 def test_a_checked_number_is_either_refused_or_what_was_given(value: Any) -> None:
     @checked
@@ -145,3 +176,29 @@ def test_a_checked_number_is_either_refused_or_what_was_given(value: Any) -> Non
         with pytest.raises(InputError) as refused:
             same(value)
         assert refused.value.value is value
+
+
+@pytest.mark.parametrize(
+    ("room", "settings"),
+    [
+        ("targets", ["target.kind=ramp", "target.slope=2", "model.kind=gru"]),
+        ("models", ["target.kind=gravity", "model.kind=pointwise"]),
+    ],
+)
+def test_the_files_that_contributing_shows_work_by_being_there(
+    room: str, settings: list[str], tmp_path: Path
+) -> None:
+    # a copy of the package, so that the file lies where CONTRIBUTING.md says it should
+    shutil.copytree(Path(attnrate.__file__).parent, tmp_path / "attnrate")
+    page = Path(__file__).parents[1].joinpath("CONTRIBUTING.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (shown,) = [block for block in blocks if f"from attnrate.{room}" in block]
+    (tmp_path / "attnrate" / room / "shown.py").write_text(shown, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "-m", "attnrate.cli", "fit", *settings, "recipe.steps=2"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout.startswith("mse "), ended.stderr

@@ -2,9 +2,11 @@
 
 import difflib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from numbers import Real
+from typing import TypeVar
 
+T = TypeVar("T")
 #: The largest whole number that any setting takes: what 64 bits hold
 LARGEST = 2**63 - 1
 
@@ -63,7 +65,9 @@ def require_whole(name: str, value: object, least: int, most: int | None = None)
     """`value` as an int, or an InputError when it is no whole number in [least, most]."""
     wanted = f"a whole number of at least {least}" + ("" if most is None else f", at most {most}")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name} must be {wanted}", value, f"Pass {name}={least} or more.")
+        same = isinstance(value, float) and value.is_integer() and value >= least
+        way_out = f"Write {name}={int(value)}." if same else f"Pass {name}={least} or more."  # type: ignore[call-overload]
+        raise InputError(f"{name} must be {wanted}", value, way_out)
     number = int(value.__index__())
     top = LARGEST if most is None else most
     if number < least or number > top:
@@ -90,11 +94,19 @@ def require_number(
     return number
 
 
-def require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """An InputError naming the choices when `value` is none of them."""
-    if not any(value is choice or value == choice for choice in choices):
-        listed = ", ".join(map(repr, choices))
-        raise InputError(f"{name} is not known", value, f"Choose one of {listed}.")
+def require_choice(name: str, value: object, choices: tuple[T, ...]) -> T:
+    """The choice that `value` is, or an InputError naming the choices when it is none of them."""
+    for choice in choices:
+        if value is choice or value == choice:
+            return choice
+    listed = ", ".join(map(repr, choices))
+    raise InputError(f"{name} is not known", value, f"Choose one of {listed}.")
+
+
+def require_none(what: str, found: Sequence[object], remedy: str = "") -> None:
+    """An InputError that shows what was found, when anything was that should not be there."""
+    if found:
+        raise InputError(what, found, remedy)
 
 
 def hint(name: str, known: Collection[str]) -> str:

@@ -14,6 +14,7 @@ value and the way out. `Kinds` opens such functions to tables of settings, by a 
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from dataclasses import fields, replace
 from importlib import import_module
 from pkgutil import iter_modules
@@ -45,6 +46,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=Callable[..., Any])
 M = TypeVar("M", bound=Callable[..., Any])
+#: What the names of settings begin with in messages of the call that is checked now, and of the
+#: next one: "target." where a table of settings is behind it
+_within: ContextVar[str] = ContextVar("within", default="")
+_next_within: ContextVar[str] = ContextVar("next_within", default="")
 #: A table of settings by name, as plain values
 Table = Mapping[str, Any]
 
@@ -54,7 +59,7 @@ def by(require: Callable[..., object], *limits: object) -> PlainValidator:
 
     # pydantic gives a ValidationInfo, whose type cannot be checked at run time
     def check(value: object, info: Any) -> object:
-        return require(info.field_name, value, *limits)
+        return require(_within.get() + info.field_name, value, *limits)
 
     return PlainValidator(check)
 
@@ -97,11 +102,17 @@ def checked(function: Callable[P, R], within: str = "") -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         given = signature.bind(*args, **kwargs).arguments
+        prefix = within or _next_within.get()
+        tokens = _within.set(prefix), _next_within.set("")
         try:
             return valid()(*args, **kwargs)
         except ValidationError as problem:
-            raise _input_error(problem, given, function, within) from None
+            raise _input_error(problem, given, function, prefix) from None
+        finally:
+            _within.reset(tokens[0])
+            _next_within.reset(tokens[1])
 
+    call.is_checked = True  # type: ignore[attr-defined]
     return call
 
 
@@ -125,7 +136,7 @@ def _input_error(
     for one in found:
         ours = one.get("ctx", {}).get("error")
         if one["loc"][0] == place and isinstance(ours, InputError):
-            return InputError(within + ours.what, ours.value, ours.remedy)
+            return ours
     wanted = get_type_hints(function)[name]
     choices = _choices(wanted)
     if choices:
@@ -196,7 +207,7 @@ def _require_known(part: str, settings: Table, known: Collection[str], why: str 
 class Kinds(Generic[C]):
     """The functions or classes of one room that tables of settings can name, by their `kind`.
 
-    They are found by being there: each file of the room adds its own.
+    They are found by being there: each file of the room adds its own, which must be `checked`.
 
     Args:
         part: What the tables are called: "target", "model".
@@ -215,9 +226,16 @@ class Kinds(Generic[C]):
         self._known: dict[str, C] = {}
 
     def add(self, kind: str) -> Callable[[M], M]:
-        """Mark a function or class as the one that settings call `kind`."""
+        """Mark a function or class as the one that settings call `kind`; no two may have it."""
 
         def mark(made: M) -> M:
+            called = vars(made).get("__init__", made)
+            if not hasattr(called, "is_checked"):
+                raise TypeError(f"{made.__qualname__}, {self._part}.kind = {kind!r}: not @checked")
+            other = self._known.get(kind)
+            if other is not None and other.__module__ != made.__module__:
+                places = f"{other.__module__} and {made.__module__}"
+                raise TypeError(f"{self._part}.kind = {kind!r} is taken: {places}")
             self._known[kind] = made  # type: ignore[assignment]
             return made
 
@@ -241,7 +259,12 @@ class Kinds(Generic[C]):
     def make(self, settings: Table, *args: Any) -> Any:
         """What the kind makes of its settings, after `args`."""
         given = {name: v for name, v in settings.items() if name not in self._besides}
-        return self.of(settings)(*args, **given)
+        made = self.of(settings)
+        token = _next_within.set(f"{self._part}.")
+        try:
+            return made(*args, **given)
+        finally:
+            _next_within.reset(token)
 
     @functools.cached_property
     def _found(self) -> dict[str, C]:

@@ -82,11 +82,13 @@ def plain(name: str, value: object) -> Any:
         return value
     if isinstance(value, int):
         if abs(value) > LARGEST:
-            raise InputError(f"{name} must be a whole number of 64 bits", value)
+            raise InputError(
+                f"{name} must be a whole number of 64 bits", value, f"At most {LARGEST}."
+            )
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InputError(f"{name} must be finite", value)
+            raise InputError(f"{name} must be finite", value, f"Pass {name} as a number.")
         return value
     if isinstance(value, Mapping):
         for key in value:

@@ -108,7 +108,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _from_table(table: Mapping[Any, Any]) -> Spec:
     for name, value in table.items():
         if name not in _NAMES:
-            raise InputError(f"{name} is not known in a sweep", value, hint(str(name), _NAMES))
+            remedy = f"{hint(str(name), _NAMES)} Settings have a part, as target.{name}."
+            raise InputError(f"{name} is not known in a fit or sweep", value, remedy)
     for name in _TABLES:
         if not isinstance(table.get(name, {}), Mapping):
             raise InputError(f"{name} must be a table", table[name], f"As [{name}] kind = ....")

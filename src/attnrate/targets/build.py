@@ -42,7 +42,15 @@ def build_target(settings: Table) -> Target:
     permute = full.get("permute")
     if isinstance(permute, Mapping):
         ((name, k),) = permute.items()
-        permute = ORDERS[name](target.length, k)
+        try:
+            permute = ORDERS[name](target.length, k)
+        except InputError:
+            raise InputError(
+                f"target.permute.{name} moves more positions than target.length = {target.length} "
+                "has room for",
+                k,
+                f"As target.permute={{{name}={max(1, target.length // 2)}}}.",
+            ) from None
     target = target if permute is None else target.permuted(permute)
     return target.mixed(**full["mix"]) if "mix" in full else target
 

@@ -12,7 +12,7 @@ from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.settings import Count, Natural, Switch, by, checked
 from attnrate.targets.alter import as_filter, as_permutation, permuted_law
 from attnrate.targets.checks import Numbers, Vector, require_matrix, require_vector
-from attnrate.targets.form import TARGETS, Target
+from attnrate.targets.form import TARGETS, Length, Target
 from attnrate.targets.inputs import InputLaw, UniformInputs
 
 
@@ -37,7 +37,7 @@ Kernel = Annotated[
 
 @TARGETS.add("linear")
 @checked
-def linear_target(kernel: Kernel, length: Count, inputs: InputLaw | None = None) -> "LinearTarget":
+def linear_target(kernel: Kernel, length: Length, inputs: InputLaw | None = None) -> "LinearTarget":
     """Eq. 69: y(t) = Σ_{s=0}^{t} ρ(s) x(t-s), with t from 0.
 
     `kernel` is ρ: the word "exponential" (ρ(s) = e^-s, Table 2), {"uniform": seed} for the
