@@ -120,9 +120,9 @@ def test_a_kink_between_the_last_node_and_the_end_of_a_panel_is_not_hidden():
 
     assert not late(t).any()
     assert grid.unresolved(late(t))[0] == 0.0
-    assert grid.hidden(late(t), late(edges))[0] > 1e-6
+    assert grid.axes[0].hidden(late(t), late(edges))[0] > 1e-6
     np.testing.assert_allclose(
-        grid.hidden(np.exp(t)[:, None], np.exp(edges)[:, None]), 0, atol=1e-14
+        grid.axes[0].hidden(np.exp(t)[:, None], np.exp(edges)[:, None]), 0, atol=1e-14
     )
 
 

@@ -6,14 +6,14 @@ Eq. 46 counts them as if x(t) and x(s) were independent. Here their share is com
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
-from functools import lru_cache, wraps
+from functools import cached_property, lru_cache, partial, wraps
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnrate.errors import InputError, require_choice
+from attnrate.errors import InputError
 from attnrate.targets import (
     AttentionTarget,
     FiniteRankCoupling,
@@ -22,8 +22,10 @@ from attnrate.targets import (
     UniformInputs,
 )
 from attnrate.theory.decomposition import Gauge
-from attnrate.theory.domain import Domain, Region, Samples, box, union
-from attnrate.theory.panels import Array, Grid, product_grid
+from attnrate.theory.decomposition import as_gauge as as_gauge
+from attnrate.theory.domain import Domain, Mesh, Region, Samples, box, union
+from attnrate.theory.evaluate import numbers_only
+from attnrate.theory.panels import Array, product_grid
 from attnrate.theory.pod import pod
 
 Tensor = torch.Tensor
@@ -109,9 +111,36 @@ class CouplingBasis:
         rho, _, _ = self._diagonal
         return 1.0 + float(np.max(np.abs(rho), initial=0.0)) + self.tail(0)
 
-    @property
+    @cached_property
     def _diagonal(self) -> tuple[Array, Array, Array]:
-        return _diagonal_terms(self)
+        """On a fine grid of tokens x: rho(x, x) modulo the gauge, its terms, and the weights.
+
+        The weights integrate over a token whose position is drawn at random.
+        """
+        grid = fine_grid(self.domain, self.rank)
+        x = torch.from_numpy(grid.nodes)
+        rho = self.target.rho(x, x).numpy()
+        if self.gauge == "softmax":
+            rho = rho - self._row_means(x)
+        terms = (self.phi(x) * self.psi(x)).numpy() * self.sigma
+        weights, inputs = grid.weights, self.target.inputs
+        if isinstance(inputs, PositionedInputs):
+            # every position counts the same, however short its interval is
+            for a, b in inputs.intervals:
+                inside = (grid.nodes[:, 0] >= a) & (grid.nodes[:, 0] <= b)
+                weights = np.where(inside, weights / (b - a), weights)
+        return rho, terms, weights / np.sum(weights)
+
+    def _row_means(self, x: Float[Tensor, "m d"]) -> Float[Array, " m"]:
+        """The mean over v that the gauge takes out, with respect to length as in `pod`."""
+        grid = fine_grid(self.domain, self.rank)
+        if isinstance(self.domain, Region) and self.domain.d > 1:
+            # all pairs of two tensor grids are too many for one as fine as that of x
+            grid = product_grid(self.domain.axes, {2: 32, 3: 16}[self.domain.d], 1)
+        v, weights = torch.from_numpy(grid.nodes), grid.weights / np.sum(grid.weights)
+        rows = max(1, (1 << 22) // max(1, len(v) * self.target.d))
+        parts = [self.target.rho.outer(x[i : i + rows], v) for i in range(0, len(x), rows)]
+        return np.asarray(torch.cat(parts).numpy() @ weights)
 
 
 def target_domain(target: AttentionTarget) -> Domain:
@@ -168,10 +197,7 @@ def coupling_basis(target: AttentionTarget, gauge: Gauge = "softmax") -> Couplin
     if isinstance(rho, SpectralCoupling) and _has_sines(rho, domain):
         # the sines have no mean on [0, 1], so the gauge leaves them alone
         rank = int(np.sum(rho.sigma > 0)) or 1
-
-        def sines(x: Tensor) -> Tensor:
-            return rho.phi(x, rank)
-
+        sines = partial(rho.phi, k=rank)
         return CouplingBasis(target, domain, gauge, rho.sigma[:rank], 0.0, sines, sines)
     # tensor grids in several dimensions cannot carry twelve digits; what is missed joins the rest
     result = pod(rho, domain, gauge=gauge, rtol=1e-12 if domain.d == 1 else 1e-7)
@@ -184,12 +210,6 @@ def coupling_basis(target: AttentionTarget, gauge: Gauge = "softmax") -> Couplin
         _on_tokens(result.phi, domain),
         _on_tokens(result.psi, domain),
     )
-
-
-def as_gauge(gauge: object) -> Gauge:
-    """`gauge` itself, or an InputError when it is neither None nor "softmax"."""
-    require_choice("gauge", gauge, (None, "softmax"))
-    return None if gauge is None else "softmax"
 
 
 def _has_sines(rho: object, domain: Domain) -> bool:
@@ -210,7 +230,7 @@ def exact_factors(target: AttentionTarget, m_h: int) -> tuple[TokenFunction, Tok
 
 def _on_tokens(function: Callable[[object], Array], domain: Domain) -> TokenFunction:
     """A function of numpy points as a function of token tensors with a last axis of d numbers."""
-    numbers = isinstance(domain, Region) and domain.d == 1
+    numbers = numbers_only(domain)
 
     def evaluate(x: Tensor) -> Tensor:
         points = x.detach().cpu().double().numpy()
@@ -220,52 +240,12 @@ def _on_tokens(function: Callable[[object], Array], domain: Domain) -> TokenFunc
     return evaluate
 
 
-def fine_grid(domain: Domain, features: int) -> Grid | Samples:
+def fine_grid(domain: Domain, features: int) -> Mesh:
     """A grid on which functions with up to `features` oscillations an axis are integrated well."""
     if isinstance(domain, Samples):
         return domain
     pieces = {1: max(32, features // 4), 2: 4, 3: 1}[domain.d]
     return product_grid(domain.axes, 32, -(-pieces // len(domain.axes[0])))
-
-
-@lru_cache(maxsize=16)
-def _diagonal_terms(basis: CouplingBasis) -> tuple[Array, Array, Array]:
-    grid = fine_grid(basis.domain, basis.rank)
-    x = torch.from_numpy(grid.nodes)
-    rho = basis.target.rho(x, x).numpy()
-    if basis.gauge == "softmax":
-        rho = rho - _row_means(basis, x)
-    terms = (basis.phi(x) * basis.psi(x)).numpy() * basis.sigma
-    return rho, terms, _token_weights(basis, grid)
-
-
-def _token_weights(basis: CouplingBasis, grid: Grid | Samples) -> Float[Array, " m"]:
-    """Weights that integrate over a token whose position is drawn at random."""
-    weights, inputs = grid.weights, basis.target.inputs
-    if isinstance(inputs, PositionedInputs):
-        # every position counts the same, however short its interval is
-        for a, b in inputs.intervals:
-            inside = (grid.nodes[:, 0] >= a) & (grid.nodes[:, 0] <= b)
-            weights = np.where(inside, weights / (b - a), weights)
-    return np.asarray(weights / np.sum(weights))
-
-
-def _row_means(basis: CouplingBasis, x: Float[Tensor, "m d"]) -> Float[Array, " m"]:
-    """The mean over v that the gauge takes out, with respect to length as in `pod`."""
-    grid = _mean_grid(basis)
-    v = torch.from_numpy(grid.nodes)
-    weights = grid.weights / np.sum(grid.weights)
-    rows = max(1, (1 << 22) // max(1, len(v) * basis.target.d))
-    parts = [basis.target.rho.outer(x[i : i + rows], v).numpy() for i in range(0, len(x), rows)]
-    return np.asarray(np.concatenate(parts) @ weights)
-
-
-def _mean_grid(basis: CouplingBasis) -> Grid | Samples:
-    domain = basis.domain
-    if isinstance(domain, Samples) or domain.d == 1:
-        return fine_grid(domain, basis.rank)
-    # all pairs of two tensor grids are too many for one as fine as that of x
-    return product_grid(domain.axes, {2: 32, 3: 16}[domain.d], 1)
 
 
 def token_grid(domain: Domain, features: int) -> Float[Tensor, "n d"]:

@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dgetrf
 
 from attnrate.theory.domain import Samples
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.panels import FULL_ORDER, Array, Grid
+from attnrate.theory.panels import FULL_ORDER, Array, Axis, Grid
 
 #: Entries of a matrix that is asked for and eliminated whole
 _SMALL = 1 << 14
@@ -36,18 +36,41 @@ _FOCUS_PANELS = 64
 _MOST_ENTRIES = 1 << 25
 
 
+#: One side of a cross: its slices at any points
+SliceFunction = Callable[[Float[Array, "points d"]], Float[Array, "points rank"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Pivots:
+    """Where pivots stand in a matrix, and the eliminated columns and rows through them."""
+
+    rows: list[int]
+    columns: list[int]
+    left: Float[Array, "m rank"]
+    right: Float[Array, "rank n"]
+
+    @property
+    def lower(self) -> Float[Array, "rank rank"]:
+        """The lower triangular factor of the matrix at the pivots, with a unit diagonal."""
+        return self.left[self.rows]
+
+    @property
+    def upper(self) -> Float[Array, "rank rank"]:
+        """The upper triangular factor of the matrix at the pivots."""
+        return self.right[:, self.columns]
+
+
 @dataclass(frozen=True, eq=False)
 class Cross:
-    """rho ~ left(u) right(v): pivots at the crossings, `complete` when nothing sampled is left."""
+    """rho ~ left(u) right(v): pivots at the crossings, `complete` when nothing sampled is left.
 
+    `u` and `v` are the points of the pivots, which stand in the matrix of two grids.
+    """
+
+    rho: Evaluator
+    pivots: Pivots
     u: Float[Array, "rank d"]
     v: Float[Array, "rank e"]
-    #: rho at the pivots = lower @ upper, both triangular; `lower` has a unit diagonal
-    lower: Float[Array, "rank rank"]
-    upper: Float[Array, "rank rank"]
-    #: the column and row functions on the grids on which they were found
-    on_u: Float[Array, "m rank"]
-    on_v: Float[Array, "n rank"]
     scale: float
     complete: bool
 
@@ -59,25 +82,31 @@ class Cross:
     @property
     def fall(self) -> float:
         """The last pivot over the first."""
-        return float(abs(self.upper[-1, -1] / self.upper[0, 0])) if self.rank else 0.0
+        pivots = np.diagonal(self.pivots.upper)
+        return float(abs(pivots[-1] / pivots[0])) if self.rank else 0.0
 
-    def left(self, rho: Evaluator, u: Float[Array, "m d"]) -> Float[Array, "m rank"]:
+    def left(self, u: Float[Array, "m d"]) -> Float[Array, "m rank"]:
         """The column functions at u, eliminated: rho(u, v_J) upper⁻¹."""
         if self.rank == 0:
             return np.zeros((len(u), 0))
-        columns = rho.outer(u, self.v)
-        solved: Array = solve_triangular(self.upper, columns.T, trans="T", check_finite=False)
+        rows, upper = self.rho.outer(u, self.v).T, self.pivots.upper
+        solved: Array = solve_triangular(upper, rows, trans="T", check_finite=False)
         return solved.T
 
-    def right(self, rho: Evaluator, v: Float[Array, "n e"]) -> Float[Array, "n rank"]:
+    def right(self, v: Float[Array, "n e"]) -> Float[Array, "n rank"]:
         """The row functions at v, eliminated: (lower⁻¹ rho(u_I, v))ᵀ."""
         if self.rank == 0:
             return np.zeros((len(v), 0))
-        rows = rho.outer(self.u, v)
+        rows = self.rho.outer(self.u, v)
         solved: Array = solve_triangular(
-            self.lower, rows, lower=True, unit_diagonal=True, check_finite=False
+            self.pivots.lower, rows, lower=True, unit_diagonal=True, check_finite=False
         )
         return solved.T
+
+    def holds(self, u: Float[Array, "s d"], v: Float[Array, "s e"], tolerance: float) -> bool:
+        """Whether the cross agrees with rho at points off the grid that made it."""
+        gap = self.rho.pairs(u, v) - np.sum(self.left(u) * self.right(v), axis=1)
+        return bool(np.max(np.abs(gap)) <= tolerance * self.scale)
 
 
 def find_cross(
@@ -99,7 +128,7 @@ def find_cross(
         scale = float(np.max(np.abs(rest)))
         pivots = _eliminate(rest, tolerance * scale, most)
         complete = bool(np.max(np.abs(rest)) <= tolerance * scale)
-        return _cross(u, v, pivots, scale, complete)
+        return Cross(rho, pivots, u[pivots.rows], v[pivots.columns], scale, complete)
     left, right = np.empty((m, most), order="F"), np.empty((most, n))
     rows: list[int] = []
     columns: list[int] = []
@@ -134,39 +163,15 @@ def find_cross(
             break
         fresh = slice(k, k + new)
         block = rho.outer(u, v[across.columns]) - left[:, :k] @ right[:k, across.columns]
-        left[:, fresh] = _right_solve(block, across.right[:, across.columns])
+        left[:, fresh] = _right_solve(block, across.upper)
         right[fresh] = across.right
         rows += [through[i] for i in across.rows]
         columns += across.columns
         scale = max(scale, abs(float(across.right[0, across.columns[0]]))) if k == 0 else scale
         rest = rest - np.einsum("ks,ks->s", left.T[fresh, at_i], right[fresh, at_j])
     complete = bool(np.max(np.abs(rest)) <= tolerance * scale)
-    return _cross(u, v, _Pivots(rows, columns, left[:, :k], right[:k]), scale, complete)
-
-
-@dataclass(frozen=True, eq=False)
-class _Pivots:
-    """Where the pivots stand in a matrix, and the eliminated columns and rows through them."""
-
-    rows: list[int]
-    columns: list[int]
-    left: Float[Array, "m rank"]
-    right: Float[Array, "rank n"]
-
-
-def _cross(
-    u: Float[Array, "m d"], v: Float[Array, "n e"], pivots: _Pivots, scale: float, complete: bool
-) -> Cross:
-    return Cross(
-        u=u[pivots.rows],
-        v=v[pivots.columns],
-        lower=pivots.left[pivots.rows],
-        upper=pivots.right[:, pivots.columns],
-        on_u=pivots.left,
-        on_v=pivots.right.T,
-        scale=scale,
-        complete=complete,
-    )
+    pivots = Pivots(rows, columns, left[:, :k], right[:k])
+    return Cross(rho, pivots, u[rows], v[columns], scale, complete)
 
 
 def _right_solve(block: Float[Array, "m k"], upper: Float[Array, "k k"]) -> Float[Array, "m k"]:
@@ -220,7 +225,7 @@ def _pivot_rows(block: Float[Array, "m k"], least: float) -> list[int]:
     return []
 
 
-def _eliminate(rest: Float[Array, "m n"], least: float, most: int) -> _Pivots:
+def _eliminate(rest: Float[Array, "m n"], least: float, most: int) -> Pivots:
     """Complete pivoting on a matrix that is known whole, down to `least`; `rest` is used up."""
     rows: list[int] = []
     columns: list[int] = []
@@ -233,27 +238,15 @@ def _eliminate(rest: Float[Array, "m n"], least: float, most: int) -> _Pivots:
         rest -= np.multiply.outer(left[:, k], right[k])
         rows.append(i)
         columns.append(j)
-    return _Pivots(rows, columns, left[:, : len(rows)], right[: len(rows)])
+    return Pivots(rows, columns, left[:, : len(rows)], right[: len(rows)])
 
 
-def holds(
-    cross: Cross,
-    rho: Evaluator,
-    u: Float[Array, "s d"],
-    v: Float[Array, "s e"],
-    tolerance: float,
-) -> bool:
-    """Whether the cross agrees with rho at points off the grid that made it."""
-    gap = rho.pairs(u, v) - np.sum(cross.left(rho, u) * cross.right(rho, v), axis=1)
-    return bool(np.max(np.abs(gap)) <= tolerance * cross.scale)
-
-
-def kinked(rho: Evaluator, grid: Grid, v: Float[Array, "slices e"]) -> bool:
-    """Whether slices of rho at these v are rough, in half of the panels at most (one axis)."""
-    slices = rho.outer(grid.nodes, v)
-    slices = slices / np.sqrt(grid.weights @ slices**2 + np.finfo(float).tiny)
-    rough = np.sum(grid.missed_by_column(slices) > 1e-10, axis=0)
-    return bool(1 <= np.max(rough, initial=0) <= grid.axes[0].panels // 2)
+def kinked(rho: Evaluator, axis: Axis, v: Float[Array, "slices e"]) -> bool:
+    """Whether slices of rho at these v are rough, in half of the panels at most."""
+    slices = rho.outer(axis.nodes[:, None], v)
+    slices = slices / np.sqrt(axis.weights @ slices**2 + np.finfo(float).tiny)
+    rough = np.sum(axis.missed_by_column(slices) > 1e-10, axis=0)
+    return bool(1 <= np.max(rough, initial=0) <= axis.panels // 2)
 
 
 def focused(
@@ -275,7 +268,7 @@ def focused(
         (axis,) = grid.axes
         values = slices(grid.nodes)
         off = np.abs(np.diagonal(grid.interpolate(values, at)) - truth) > tolerance
-        chosen = np.any(grid.missed_by_column(values) > tolerance, axis=1)
+        chosen = np.any(axis.missed_by_column(values) > tolerance, axis=1)
         chosen[axis.locate(at[:, 0])[0][off]] = True
         chosen &= axis.wide()
         if not chosen.any():
@@ -288,7 +281,7 @@ def focused(
 
 def resolve(
     grid: Grid | Samples,
-    slices: "SliceFunction",
+    slices: SliceFunction,
     values: Float[Array, "nodes rank"],
     sizes: Float[Array, " rank"],
     tolerance: float,
@@ -301,14 +294,19 @@ def resolve(
         return grid, values, 0.0
     least, stalled = np.inf, 0
     while True:
-        missing = _missing(grid, slices, values, sizes)
+        missing = grid.unresolved(values * sizes)
+        smooth = False
+        if grid.d == 1:
+            (axis,) = grid.axes
+            at_edges = slices(axis.edges[:, None])
+            missing = (np.hypot(missing[0], axis.hidden(values * sizes, at_edges * sizes)),)
+            smooth = axis.falls(values * sizes)
         total = float(np.sqrt(sum(np.sum(norm**2) for norm in missing)))
         # a kink loses more than half with every bisection; what does not is noise of the slices
         stalled = stalled + 1 if total > 0.7 * least else 0
         least = min(least, total)
         if stalled > _PATIENCE:
             break
-        smooth = len(grid.axes) == 1 and grid.falls(values * sizes)
         step = grid.refined(missing, tolerance, smooth)
         if step is None:
             break
@@ -321,25 +319,3 @@ def resolve(
         new[kept < 0] = slices(grid.nodes[kept < 0])
         values = new
     return grid, values, total
-
-
-def _missing(
-    grid: Grid, slices: "SliceFunction", values: Array, sizes: Array
-) -> tuple[Float[Array, " panels"], ...]:
-    missing = grid.unresolved(values * sizes)
-    if len(grid.axes) > 1:
-        return missing
-    at_edges = slices(grid.axes[0].edges[:, None])
-    return (np.hypot(missing[0], grid.hidden(values * sizes, at_edges * sizes)),)
-
-
-class SliceFunction:
-    """One side of a cross as a function of points."""
-
-    def __init__(self, cross: Cross, rho: Evaluator, side: str) -> None:
-        self._function = cross.left if side == "u" else cross.right
-        self._rho = rho
-
-    def __call__(self, points: Float[Array, "m d"]) -> Float[Array, "m rank"]:
-        """The slices at `points`."""
-        return self._function(self._rho, points)

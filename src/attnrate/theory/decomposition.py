@@ -1,6 +1,6 @@
 """The result of a POD: singular values and functions, and how they are put together.
 
-Every way of computing one (`pod.py`, `kinks.py`) ends here, in weighted orthonormal singular
+Every way of computing one (`search.py`, `kinks.py`, `matrix.py`) ends here, in weighted singular
 vectors on two grids; the gauge and the count of values are decided in one place.
 """
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.theory.decay import DecayFit, fit_decay
-from attnrate.theory.domain import Domain, Samples, real_array
+from attnrate.theory.domain import Mesh, Samples, real_array
 from attnrate.theory.evaluate import Evaluator, numbers_only
-from attnrate.theory.fresh import RESOLUTION
-from attnrate.theory.panels import Array, Grid
+from attnrate.theory.fresh import RESOLUTION, Factor
+from attnrate.theory.panels import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,12 @@ Gauge: TypeAlias = Literal["softmax"] | None
 EPS = float(np.finfo(float).eps)
 #: Singular values that must be certain, where more were asked for, for a result to have converged
 _LEAST_CERTAIN = 50
+
+
+def as_gauge(gauge: object) -> Gauge:
+    """`gauge` itself, or an InputError when it is neither None nor "softmax"."""
+    require_choice("gauge", gauge, (None, "softmax"))
+    return None if gauge is None else "softmax"
 
 
 @dataclass(frozen=True)
@@ -42,26 +48,48 @@ class Request:
         """Tolerance of the single steps, so that together they stay below rtol."""
         return max(self.rtol / 8, 16 * EPS)
 
+    def count(
+        self, sigma: Float[Array, " k"], doubt: Float[Array, " k"], norm: float
+    ) -> tuple[int, int]:
+        """How many values are wanted, and how many of these, from the first on, are certain.
+
+        Wanted are values above rtol·sigma_1 and above the rounding of rho itself, at most max_rank;
+        certain are those whose `doubt` is within the accuracy asked for.
+        """
+        if sigma.size == 0 or norm == 0.0:
+            return 0, 0
+        floor = max(self.rtol * sigma[0], 64 * EPS * norm)
+        wanted = min(int(np.sum(sigma > floor)), self.max_rank)
+        return wanted, int(np.argmin(np.append(doubt[:wanted] <= self.rtol * norm, False)))
+
+    def ungauged(self, matrix: Float[Array, "m n"], weights: Float[Array, " n"]) -> Array:
+        """Weighted nodal values with what the gauge does not see, their means over v, taken out."""
+        if self.gauge is None:
+            return matrix
+        one = np.sqrt(weights / np.sum(weights))  # P = I - 1⊗1
+        return np.asarray(matrix.T - np.multiply.outer(one, one @ matrix.T)).T
+
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Singular functions of one variable: nodal values, and how to go elsewhere from them."""
+    """Singular functions of one variable, by their values on the nodes of a grid or at samples."""
 
-    domain: Domain
+    grid: Mesh
     values: Float[Array, "nodes rank"]
-    extend: Callable[[Float[Array, "points d"], Float[Array, "nodes rank"]], Array]
+    #: beyond samples: the first functions at any points, from the points and how many functions
+    beyond: Callable[[Float[Array, "points d"], int], Array]
 
     def __call__(self, points: object) -> Float[Array, "*shape rank"]:
         """The functions at `points`, one more axis than the points have."""
         array = real_array("points", points)
-        plain = numbers_only(self.domain)
-        shape = array.shape if plain else array.shape[:-1]
-        if not plain and (array.ndim == 0 or array.shape[-1] != self.domain.d):
-            raise InputError(
-                f"points must have shape (..., {self.domain.d})", array.shape, "One row a point."
-            )
-        flat = array.reshape(-1, self.domain.d)
-        return self.extend(flat, self.values).reshape(*shape, self.values.shape[1])
+        d, rank = self.grid.d, self.values.shape[1]
+        plain = numbers_only(self.grid)
+        if not plain and (array.ndim == 0 or array.shape[-1] != d):
+            raise InputError(f"points must have shape (..., {d})", array.shape, "One row a point.")
+        shape, flat = array.shape if plain else array.shape[:-1], array.reshape(-1, d)
+        if isinstance(self.grid, Samples):
+            return self.beyond(flat, rank).reshape(*shape, rank)
+        return self.grid.interpolate(self.values, flat).reshape(*shape, rank)
 
     def first(self, r: int) -> "Side":
         """The first r functions."""
@@ -129,18 +157,6 @@ class Pod:
             _v=self._v.first(kept),
         )
 
-    def scaled(self, unit: float) -> "Pod":
-        """The decomposition of unit·rho, unit > 0."""
-        if unit == 1.0:
-            return self
-        return replace(
-            self,
-            sigma=self.sigma * unit,
-            error=self.error * unit,
-            rest=self.rest * unit,
-            norm=self.norm * unit,
-        )
-
     def decay(self, level: float = 0.95) -> DecayFit:
         """The law that sigma follows; a spectrum that ends well above rtol has finite rank.
 
@@ -152,7 +168,7 @@ class Pod:
         if not self.converged and self.rank:
             return fit_decay(self.sigma[: max(1, int(np.sum(self.sigma > self.error)))], level)
         gauged = 0 if self.gauge is None else 1
-        sides = ((self._u.domain, 0), (self._v.domain, gauged))
+        sides = ((self._u.grid, 0), (self._v.grid, gauged))
         sizes = [len(d.points) - less for d, less in sides if isinstance(d, Samples)]
         ends = self.rest <= 10 * self.rtol * self.norm and self.rank < min(sizes, default=np.inf)
         clear = self.rank == 0 or self.sigma[-1] > 1e4 * self.rtol * self.sigma[0]
@@ -194,47 +210,47 @@ class Pod:
         state = "converged" if self.converged else "NOT CONVERGED"
         beyond = f", beyond them {self.rest:.2g}" if self.rest > self.rtol * self.norm else ""
         gauge = ", modulo the softmax gauge" if self.gauge else ""
-        return (
+        text = (
             f"POD of rank {self.rank}{gauge}: sigma = {shown}\n"
             f"  {state}, error of sigma at most {self.error:.1e}{beyond}; "
-            f"{self.evaluations:,} evaluations of rho{self._unseen()}"
+            f"{self.evaluations:,} evaluations of rho"
         )
-
-    def _unseen(self) -> str:
-        if self.resolution == 0.0:
-            return ""
-        share = f"1/{round(1 / self.resolution):,}"
-        return f"\n  a feature of less than {share} of the domain may have been missed"
+        if self.resolution > 0.0:
+            share = f"1/{round(1 / self.resolution):,}"
+            text += f"\n  a feature of less than {share} of the domain may have been missed"
+        return text
 
 
-def _extension(
-    grid: Grid | Samples, continue_samples: Callable[[Array, Array], Array]
-) -> Callable[[Array, Array], Array]:
-    if isinstance(grid, Samples):
-        return continue_samples
-
-    def interpolate(points: Array, values: Array) -> Array:
-        return grid.interpolate(values, points)
-
-    return interpolate
+def enough(certain: int, wanted: int) -> bool:
+    """Whether so many certain values are an answer, those after them being known as a tail."""
+    return certain >= min(wanted, _LEAST_CERTAIN)
 
 
 def assemble(
     rho: Evaluator,
-    u_side: tuple[Domain, Grid | Samples, Array],
-    v_side: tuple[Domain, Grid | Samples, Array],
-    sigma: Array,
-    keep: int,
-    extra: float,
-    judged: tuple[float, bool, float],
+    left: Factor,
+    right: Factor,
+    sigma: Float[Array, " k"],
+    doubt: Float[Array, " k"],
+    norm: float,
     ask: Request,
+    *,
+    beyond: float = 0.0,
+    least: float = 0.0,
+    resolution: float = RESOLUTION,
 ) -> Pod:
-    """A Pod from orthonormal weighted singular vectors of the two sides."""
-    (du, gu, left), (dv, gv, right) = u_side, v_side
-    error, converged, norm = judged
-    error = max(error, 8 * EPS * norm)  # what rounding may cost, here and in rho
-    phi = left[:, :keep] / np.sqrt(gu.weights)[:, None]
-    psi = right[:, :keep] / np.sqrt(gv.weights)[:, None]
+    """A Pod from singular triples whose vectors are orthonormal in weighted nodal values.
+
+    `doubt` is by how much each value may be off, and `least` an error that all of them have.
+    `norm` is that of rho, and `beyond` the sum of the squares of values that are not in `sigma`.
+    """
+    gu, gv = left.grid, right.grid
+    wanted, certain = ask.count(sigma, doubt, norm)
+    keep = certain if enough(certain, wanted) else wanted
+    # at least what rounding may cost, here and in rho
+    error = max(float(np.max(doubt[:keep], initial=least)), 8 * EPS * norm)
+    phi = left.values[:, :keep] / np.sqrt(gu.weights)[:, None]
+    psi = right.values[:, :keep] / np.sqrt(gv.weights)[:, None]
     # a decomposition has a free sign per term; fix it so that results are reproducible
     sign = np.sign(phi[np.argmax(np.abs(phi), axis=0), np.arange(keep)]) if keep else np.ones(0)
     phi, psi = phi * sign, psi * sign
@@ -243,15 +259,13 @@ def assemble(
     # Nyström: phi = (1/sigma) ∫ rho(·, v) psi(v) dv continues phi beyond the samples, and likewise
     # psi. Under the gauge psi has no mean but for rounding, which 1/sigma would blow up: the mean
     # over v is taken out of rho on both sides.
-    def continue_phi(points: Array, values: Array) -> Array:
-        r = values.shape[1]
+    def beyond_u(points: Array, r: int) -> Array:
         rows = rho.outer(points, gv.nodes)
         if ask.gauge == "softmax":
             rows = rows - (rows @ gv.weights / gv.volume)[:, None]
         return np.asarray((rows * gv.weights) @ psi[:, :r] / kept[:r])
 
-    def continue_psi(points: Array, values: Array) -> Array:
-        r = values.shape[1]
+    def beyond_v(points: Array, r: int) -> Array:
         moments = (phi[:, :r].T * gu.weights) / kept[:r, None]
         rows = rho.outer(gu.nodes, points)
         if ask.gauge == "softmax":
@@ -259,39 +273,15 @@ def assemble(
         return np.asarray((moments @ rows).T)
 
     return Pod(
-        sigma=kept,
-        error=error,
-        converged=converged,
-        rest=float(np.sqrt(np.sum(sigma[keep:] ** 2) + extra)),
-        norm=norm,
+        sigma=kept * rho.unit,
+        error=error * rho.unit,
+        converged=error <= ask.rtol * norm,
+        rest=float(np.sqrt(np.sum(sigma[keep:] ** 2) + beyond)) * rho.unit,
+        norm=norm * rho.unit,
         rtol=ask.rtol,
         gauge=ask.gauge,
         evaluations=rho.watch.evaluations,
-        resolution=RESOLUTION,
-        _u=Side(du, phi, _extension(gu, continue_phi)),
-        _v=Side(dv, psi, _extension(gv, continue_psi)),
+        resolution=resolution,
+        _u=Side(gu, phi, beyond_u),
+        _v=Side(gv, psi, beyond_v),
     )
-
-
-def without_constants(weighted: Array, weights: Array) -> Array:
-    """The weighted nodal values of functions of v with their means taken out (P = I - 1⊗1)."""
-    one = np.sqrt(weights / np.sum(weights))
-    return np.asarray(weighted - np.multiply.outer(one, one @ weighted))
-
-
-def count_values(sigma: Array, norm: float, ask: Request) -> int:
-    """Values above rtol·sigma_1 and above the rounding of rho itself, at most max_rank."""
-    if sigma.size == 0 or norm == 0.0:
-        return 0
-    floor = max(ask.rtol * sigma[0], 64 * EPS * norm)
-    return min(int(np.sum(sigma > floor)), ask.max_rank)
-
-
-def count_certain(doubt: Float[Array, " wanted"], norm: float, ask: Request) -> int:
-    """How many of the first values are known to the accuracy asked for."""
-    return int(np.argmin(np.append(doubt <= ask.rtol * norm, False)))
-
-
-def enough(certain: int, wanted: int) -> bool:
-    """Whether so many certain values are an answer, those after them being known as a tail."""
-    return certain >= min(wanted, _LEAST_CERTAIN)

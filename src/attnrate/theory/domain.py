@@ -18,8 +18,8 @@ from attnrate.errors import InputError
 from attnrate.theory.panels import Array, Grid, product_grid
 
 Interval: TypeAlias = tuple[float, float]
-#: Gauss-Legendre nodes per panel and panels per interval to start from, by dimension
-_START = {1: (32, 1), 2: (16, 1), 3: (8, 1)}
+#: Gauss-Legendre nodes on each interval to start from, by dimension
+_START = {1: 32, 2: 16, 3: 8}
 _MOST_DIMENSIONS = max(_START)
 
 
@@ -48,8 +48,7 @@ class Region:
 
     def start_grid(self) -> Grid:
         """The coarsest grid that `pod` begins with."""
-        order, pieces = _START[self.d]
-        return product_grid(self.axes, order, pieces)
+        return product_grid(self.axes, _START[self.d], 1)
 
     @property
     def volume(self) -> float:
@@ -132,6 +131,8 @@ class Samples:
 
 
 Domain: TypeAlias = Region | Samples
+#: Where functions on a domain are known: at the nodes of a grid, or at the samples
+Mesh: TypeAlias = Grid | Samples
 
 
 def box(*sides: object) -> Region:

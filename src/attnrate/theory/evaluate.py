@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError, require_callable
-from attnrate.theory.domain import Domain, Region
+from attnrate.theory.domain import Domain, Mesh, Samples
 from attnrate.theory.panels import Array
 from attnrate.theory.watch import Watch
 
@@ -25,17 +25,17 @@ _BLOCK = 1 << 20
 _FARTHEST = 300
 
 
-def numbers_only(domain: Domain) -> bool:
+def numbers_only(domain: Domain | Mesh) -> bool:
     """Whether points of this domain are plain numbers, without an axis for coordinates."""
-    return domain.d == 1 if isinstance(domain, Region) else domain.points.ndim == 1
+    return domain.points.ndim == 1 if isinstance(domain, Samples) else domain.d == 1
 
 
 class Evaluator:
     """rho on arrays of points, checked; `watch` counts at how many pairs it was asked."""
 
     def __init__(self, rho: object, u: Domain, v: Domain, watch: Watch | None = None) -> None:
-        self._rho = _as_numpy_function(rho, numbers_only(u) and numbers_only(v))
-        self._plain = (numbers_only(u), numbers_only(v))
+        self._plain = numbers_only(u), numbers_only(v)
+        self._rho = _as_numpy_function(rho, all(self._plain))
         self.watch = watch or Watch()
         #: what values are divided by: a power of two, so that nothing is rounded
         self.unit = 1.0
@@ -58,20 +58,20 @@ class Evaluator:
         if len(u) > rows:
             parts = [self.outer(u[i : i + rows], v) for i in range(0, len(u), rows)]
             return np.concatenate(parts)
-        left = u[:, 0][:, None] if self._plain[0] else u[:, None, :]
-        right = v[:, 0][None, :] if self._plain[1] else v[None, :, :]
-        return self._checked(left, right, (len(u), len(v)), u, v)
+        return self.pairs(u[:, None], v[None])
 
-    def pairs(self, u: Float[Array, "*n d"], v: Float[Array, "*n e"]) -> Float[Array, "*n"]:
-        """rho(u_i, v_i), point by point, any leading shape."""
-        left = u[..., 0] if self._plain[0] else u
-        right = v[..., 0] if self._plain[1] else v
-        return self._checked(left, right, u.shape[:-1], u, v)
+    def outer_near_one(self, u: Float[Array, "m d"], v: Float[Array, "n e"]) -> Float[Array, "m n"]:
+        """rho(u_i, v_j) for all pairs, in a unit in which the largest is not far from 1."""
+        values = self.outer(u, v)
+        return self.outer(u, v) if self.change_unit(float(np.max(np.abs(values)))) else values
 
-    def _checked(
-        self, left: Array, right: Array, shape: tuple[int, ...], u: Array, v: Array
-    ) -> Array:
+    def pairs(self, u: Float[Array, "*m d"], v: Float[Array, "*n e"]) -> Float[Array, "..."]:
+        """rho(u_i, v_i), point by point; leading shapes are broadcast against each other."""
+        shape = np.broadcast_shapes(u.shape[:-1], v.shape[:-1])
         self.watch.count(prod(shape))
+        left, right = (
+            side[..., 0] if plain else side for side, plain in zip((u, v), self._plain, strict=True)
+        )
         with np.errstate(all="ignore"):
             raw = np.asarray(self._rho(left, right))
         if raw.dtype.kind not in "fiub":
@@ -87,10 +87,9 @@ class Evaluator:
             ) from None
         if not np.all(np.isfinite(values)):
             bad = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-            at_u = u[bad] if u.ndim == len(shape) + 1 else u[bad[0]]
-            at_v = v[bad] if v.ndim == len(shape) + 1 else v[bad[-1]]
+            at_u, at_v = (_show(np.broadcast_to(a, (*shape, a.shape[-1]))[bad]) for a in (u, v))
             raise InputError(
-                f"rho is not finite at u = {_show(at_u)}, v = {_show(at_v)}",
+                f"rho is not finite at u = {at_u}, v = {at_v}",
                 float(values[bad]),
                 "Change the domain so that it leaves out that point, or rho so that it is finite.",
             )

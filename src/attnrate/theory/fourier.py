@@ -1,10 +1,12 @@
 """Moments of a Fourier representation of a function on an interval (Barron's complexity)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError, require_whole
-from attnrate.theory.smooth import Function, Interval, checked_interval, evaluate
+from attnrate.theory.smooth import Function, Values, checked_interval, evaluate
 
 TOLERANCE = 1e-8
 """A representation counts when it meets the function to this share of its largest value."""
@@ -29,13 +31,11 @@ def fourier_moment(g: Function, order: int, interval: object = (0.0, 1.0)) -> fl
     scale = float(np.max(np.abs(values)))
     if scale == 0.0:
         return 0.0
-    best = _series_moment(g, order, (a, b), check, values)
+    asked = _Asked(g, order, a, b, check, values, scale)
+    best = asked.of_series()
     for terms in _TERMS:
-        extended = [
-            _extension_moment(g, order, (a, b), check, values, share, terms) for share in _PERIODS
-        ]
         met = np.isfinite(best)
-        best = min(best, *extended)
+        best = min(best, *(asked.of_extension(share, terms) for share in _PERIODS))
         # One size beyond the first that meets g: more terms may find a smoother extension.
         if met:
             break
@@ -48,56 +48,56 @@ def fourier_moment(g: Function, order: int, interval: object = (0.0, 1.0)) -> fl
     return best
 
 
-def _series_moment(
-    g: Function,
-    order: int,
-    interval: Interval,
-    check: Float[np.ndarray, " n"],
-    values: Float[np.ndarray, " n"],
-) -> float:
-    """The moment of the Fourier series on the interval; infinite when it has not converged."""
-    a, b = interval
-    scale = float(np.max(np.abs(values)))
-    if abs(values[0] - values[-1]) > TOLERANCE * scale:
-        return float("inf")
-    for n in (64, 512, 4096, 32768):
-        samples = evaluate(g, a + (b - a) * np.arange(n) / n)
-        c = np.fft.rfft(samples) / n
-        c[1:] *= 2.0
-        tail = float(np.max(np.abs(c[-n // 8 :])))
-        if tail <= 1e-13 * scale:
-            omega = 2.0 * np.pi * np.arange(c.size) / (b - a)
-            kept = np.flatnonzero(np.abs(c) > 1e-14 * scale)
-            phase = omega[kept] * (check[:, None] - a)
-            met = np.real(np.exp(1j * phase) @ c[kept]) if kept.size * check.size < 4e6 else values
-            if np.max(np.abs(met - values)) <= TOLERANCE * scale:
-                return float(np.sum(np.abs(c[kept]) * omega[kept] ** order))
-    return float("inf")
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The moment that is asked for, of g on (a, b), and points at which representations are tried.
 
+    Moments are infinite where a representation does not meet g there.
+    """
 
-def _extension_moment(
-    g: Function,
-    order: int,
-    interval: Interval,
-    check: Float[np.ndarray, " n"],
-    values: Float[np.ndarray, " n"],
-    share: float,
-    terms: int,
-) -> float:
-    """The moment of an extension to period share * (b - a); infinite where it does not meet g."""
-    a, b = interval
-    scale = float(np.max(np.abs(values)))
-    nodes = (a + b) / 2 + (b - a) / 2 * np.cos(np.pi * (np.arange(5 * terms) + 0.5) / (5 * terms))
-    omega = 2.0 * np.pi * np.arange(terms + 1) / (share * (b - a))
-    basis = _basis(nodes - a, omega)
-    # Columns are divided by their frequency, so that the least-norm solution prefers low ones.
-    weight = np.concatenate([np.maximum(omega, omega[1]), omega[1:]]) ** max(order, 1)
-    solved = np.linalg.lstsq(basis / weight, evaluate(g, nodes), rcond=1e-13)[0] / weight
-    if np.max(np.abs(_basis(check - a, omega) @ solved - values)) > TOLERANCE * scale:
+    g: Function
+    order: int
+    a: float
+    b: float
+    check: Values
+    values: Values
+    scale: float
+
+    def _met(self, tried: Values) -> bool:
+        return bool(np.max(np.abs(tried - self.values)) <= TOLERANCE * self.scale)
+
+    def of_series(self) -> float:
+        """The moment of the Fourier series on the interval; infinite when it has not converged."""
+        length = self.b - self.a
+        if abs(self.values[0] - self.values[-1]) > TOLERANCE * self.scale:
+            return float("inf")
+        for n in (64, 512, 4096, 32768):
+            c = np.fft.rfft(evaluate(self.g, self.a + length * np.arange(n) / n)) / n
+            c[1:] *= 2.0
+            if float(np.max(np.abs(c[-n // 8 :]))) <= 1e-13 * self.scale:
+                omega = 2.0 * np.pi * np.arange(c.size) / length
+                kept = np.flatnonzero(np.abs(c) > 1e-14 * self.scale)
+                small = kept.size * self.check.size < 4e6
+                phase = omega[kept] * (self.check[:, None] - self.a)
+                if not small or self._met(np.real(np.exp(1j * phase) @ c[kept])):
+                    return float(np.sum(np.abs(c[kept]) * omega[kept] ** self.order))
         return float("inf")
-    size = np.hypot(solved[1 : terms + 1], solved[terms + 1 :])
-    constant = abs(float(solved[0])) if order == 0 else 0.0
-    return constant + float(np.sum(size * omega[1:] ** order))
+
+    def of_extension(self, share: float, terms: int) -> float:
+        """The moment of an extension to a period of share * (b - a), with so many frequencies."""
+        a, b = self.a, self.b
+        angles = np.pi * (np.arange(5 * terms) + 0.5) / (5 * terms)
+        nodes = (a + b) / 2 + (b - a) / 2 * np.cos(angles)
+        omega = 2.0 * np.pi * np.arange(terms + 1) / (share * (b - a))
+        # Columns are divided by their frequency, so that the least-norm solution prefers low ones.
+        weight = np.concatenate([np.maximum(omega, omega[1]), omega[1:]]) ** max(self.order, 1)
+        basis, sampled = _basis(nodes - a, omega) / weight, evaluate(self.g, nodes)
+        solved = np.linalg.lstsq(basis, sampled, rcond=1e-13)[0] / weight
+        if not self._met(_basis(self.check - a, omega) @ solved):
+            return float("inf")
+        size = np.hypot(solved[1 : terms + 1], solved[terms + 1 :])
+        constant = abs(float(solved[0])) if self.order == 0 else 0.0
+        return constant + float(np.sum(size * omega[1:] ** self.order))
 
 
 def _basis(u: Float[np.ndarray, " n"], omega: Float[np.ndarray, " k"]) -> Float[np.ndarray, "n p"]:

@@ -17,15 +17,16 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attnrate.theory.domain import Domain, Region, Samples
+from attnrate.theory.domain import Domain, Mesh, Region, Samples
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.panels import EDGES, Array, Grid, lagrange
+from attnrate.theory.panels import EDGES, Array, lagrange
 
 #: A feature of this share of the domain or more is met by some pair: certainly where it is a strip
 #: across an interval, with 95 % confidence or more where it is of another shape
 RESOLUTION = 1 / 2048
 _POINTS = 2048
 _TOGETHER = 8
+_INSIDE = _POINTS * _TOGETHER
 _SLICES = 8
 _SLICE_POINTS = 8192
 #: Points on the edges of a side, beside its corners
@@ -41,8 +42,7 @@ SideName = Literal["u", "v"]
 class Factor:
     """Functions of one variable, by their values on the nodes of a grid or at samples."""
 
-    domain: Domain
-    grid: Grid | Samples
+    grid: Mesh
     values: Float[Array, "nodes rank"]
 
 
@@ -50,52 +50,38 @@ class Factor:
 class Misses:
     """rho minus its approximation at fresh pairs.
 
-    `inside` has a row a block of pairs and `slices` a row a slice; there are none of these where
-    both sides have one dimension. `edges` are the pairs on the edges and in the corners. `u` and
-    `v` say where all of them are, in that order. `volume` is that of the domain of the pairs.
+    `every` has first the pairs `inside`, block after block, then those on slices, which are `along`
+    in number (none where both sides have one dimension), then those on the edges and in the
+    corners. `u` and `v` say where they are. `volume` is that of the domain of the pairs.
     """
 
-    inside: Float[Array, "blocks pairs"]
-    slices: Float[Array, "slices points"]
-    edges: Float[Array, " edges"]
+    every: Float[Array, " all"]
+    along: int
     u: Float[Array, "all d"]
     v: Float[Array, "all e"]
     volume: float
 
-    @property
-    def every(self) -> Float[Array, " all"]:
-        """All misses, in the order of `u` and `v`."""
-        return np.concatenate([self.inside.ravel(), self.slices.ravel(), self.edges])
-
-    def norm(self, where: Bool[Array, " all"] | None = None) -> float:
+    def norm(self, where: Bool[Array, " all"] | None = None, ranged: bool = True) -> float:
         """An upper limit, at 99.5 % confidence, of the L² norm of what is missed (`where` or all).
 
         The empirical Bernstein bound (Maurer and Pontil 2009) on the mean of the squares, with the
         largest square that was seen for their range: what was met a few times may well be more.
+        What is known to be met in proportion needs no range, and is not `ranged`.
         """
         size = self.every if where is None else np.where(where, self.every, 0.0)
         largest = float(np.max(np.abs(size)))
         squares = (size / (largest or 1.0)) ** 2  # relative: the squares of 1e±200 are no numbers
-        count, doubt = self.inside.size, log(2 / _DOUBT)
-        mean, margin = self._mean(squares)
-        along = squares[count : count + self.slices.size]
-        likely = max(mean + margin, float(along.mean()) if along.size else 0.0)
-        return largest * sqrt(self.volume * (likely + 7 * doubt / (3 * count)))
-
-    def likely_norm(self) -> float:
-        """The same limit for what is known to be met in proportion: without a range of squares."""
-        largest = float(np.max(np.abs(self.every)))
-        mean, margin = self._mean((self.every / (largest or 1.0)) ** 2)
-        return largest * sqrt(self.volume * (mean + margin))
-
-    def _mean(self, squares: Float[Array, " all"]) -> tuple[float, float]:
-        """The mean over the pairs inside, and how far off it may be by the spread of the blocks."""
-        means = squares[: self.inside.size].reshape(self.inside.shape).mean(axis=1)
-        return float(means.mean()), sqrt(2 * log(2 / _DOUBT) * float(np.var(means)) / len(means))
+        doubt = log(2 / _DOUBT)
+        means = squares[:_INSIDE].reshape(-1, _TOGETHER**2).mean(axis=1)
+        # the mean over the pairs inside may be off by the spread of the blocks
+        likely = float(means.mean()) + sqrt(2 * doubt * float(np.var(means)) / len(means))
+        if self.along:
+            likely = max(likely, float(squares[_INSIDE : _INSIDE + self.along].mean()))
+        return largest * sqrt(self.volume * (likely + ranged * 7 * doubt / (3 * _INSIDE)))
 
     def share(self, least: float) -> float:
         """The share of the pairs inside at which more than `least` is missed."""
-        return float(np.mean(np.abs(self.inside) > least))
+        return float(np.mean(np.abs(self.every[:_INSIDE]) > least))
 
     def worst(self, most: int, least: float) -> Int[Array, " worst"]:
         """Where most is missed: at most `most` places at which it is more than `least`."""
@@ -140,16 +126,9 @@ class FreshPairs:
                 [self._along[0].slices(left, b), self._along[1].slices(right, a)]
             )
         edges = np.einsum("pk,pk->p", a[self._edges[0]], b[self._edges[1]])
-        gap = self._values * (self._unit / rho.unit)
-        gap = gap - np.concatenate([blocks.ravel(), slices.ravel(), edges])
-        inside, along, ends = np.split(gap, [blocks.size, blocks.size + slices.size])
-        return Misses(
-            inside.reshape(len(blocks), -1),
-            along.reshape(slices.shape),
-            ends,
-            *self.at,
-            volume=self._volume,
-        )
+        approximated = np.concatenate([blocks.ravel(), slices.ravel(), edges])
+        every = self._values * (self._unit / rho.unit) - approximated
+        return Misses(every, slices.size, *self.at, self._volume)
 
 
 class _Points:
@@ -174,7 +153,7 @@ class _Points:
             assert self._index is not None
             return np.asarray(factor.values[self._index])
         if len(grid.axes) == 1 and grid.axes[0].panels == 1 and grid.axes[0].order % 2 == 0:
-            return _mirrored(self._key, grid.axes[0].order)(factor.values)
+            return _at_mirrored(self._key, factor.values)
         return grid.interpolate(factor.values, self.at)
 
     def slices(
@@ -196,7 +175,7 @@ def _unit_points(side: SideName, count: int, d: int) -> Float[Array, "points d"]
     # just inside: rho may be infinite on the edge itself, which no integral sees
     ends = (1 + EDGES) / 2
     if d == 1:
-        # each point is followed by its mirror image, which halves the work of `_Mirrored`; with
+        # each point is followed by its mirror image, which halves the work of `_at_mirrored`; with
         # this shift no gap is wider than 1/count, neither in the middle nor at the ends
         left = (generator.permutation(count // 2) + generator.uniform(0.5, 1.0)) / count
         half = np.append(left, np.full(1 + _AT_EDGES // 2, ends[0]))
@@ -210,32 +189,31 @@ def _unit_points(side: SideName, count: int, d: int) -> Float[Array, "points d"]
     return np.concatenate([lattice[generator.permutation(count)], corners, faces])
 
 
-class _Mirrored:
+_Key = tuple[SideName, int, int]
+
+
+@lru_cache(maxsize=8)
+def _even_and_odd(key: _Key, order: int) -> tuple[Array, Array]:
+    """From the sums and differences of mirrored nodal values to those at the points of a side."""
+    basis = lagrange(2 * _unit_points(*key)[::2, 0] - 1, order)
+    left, right = basis[:, : order // 2], basis[:, ::-1][:, : order // 2]
+    return (left + right) / 2, (left - right) / 2
+
+
+def _at_mirrored(key: _Key, values: Float[Array, "order rank"]) -> Float[Array, "points rank"]:
     """From values on the nodes of the one panel of an interval to those at its points.
 
     Nodes and points lie symmetrically about the middle, so that the even and the odd part of a
     polynomial each take a quarter of the products.
     """
-
-    def __init__(self, points: Float[Array, "points one"], order: int) -> None:
-        basis = lagrange(2 * points[::2, 0] - 1, order)
-        left, right = basis[:, : order // 2], basis[:, ::-1][:, : order // 2]
-        self._even, self._odd = (left + right) / 2, (left - right) / 2
-
-    def __call__(self, values: Float[Array, "order rank"]) -> Float[Array, "points rank"]:
-        """The polynomials through these values at every point."""
-        half = len(values) // 2
-        left, right = values[:half], values[::-1][:half]
-        even, odd = self._even @ (left + right), self._odd @ (left - right)
-        result = np.empty((2 * len(even), values.shape[1]))
-        np.add(even, odd, out=result[::2])
-        np.subtract(even, odd, out=result[1::2])
-        return result
-
-
-@lru_cache(maxsize=8)
-def _mirrored(key: tuple[SideName, int, int], order: int) -> _Mirrored:
-    return _Mirrored(_unit_points(*key), order)
+    half = len(values) // 2
+    left, right = values[:half], values[::-1][:half]
+    to_even, to_odd = _even_and_odd(key, len(values))
+    even, odd = to_even @ (left + right), to_odd @ (left - right)
+    result = np.empty((2 * len(even), values.shape[1]))
+    np.add(even, odd, out=result[::2])
+    np.subtract(even, odd, out=result[1::2])
+    return result
 
 
 def _blocks(generator: np.random.Generator) -> Int[Array, "blocks together"]:

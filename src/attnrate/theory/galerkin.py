@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from attnrate.theory.breaks import Ask, find_breaks
+from attnrate.theory.decomposition import EPS
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.panels import (
     EDGES,
     Array,
     Axis,
-    PanelRule,
     missed,
     orthonormal_legendre,
     panel_rule,
@@ -34,7 +34,6 @@ _DEEP = 3
 _FEW_NODES = 16
 #: Moments along v that are looked at for breaks along u
 _FIRST_MOMENTS = 4
-_EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +52,149 @@ class GalerkinMatrix:
         return float(np.sum(self.missed_by_block))
 
 
-def missed_by_block(
-    rho: Evaluator, matrix: Float[Array, "m n"], u: Axis, v: Axis
-) -> Float[Array, "panels_u panels_v"]:
-    """For each block the L² norm of what its polynomials miss (estimated), in both directions."""
-    blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
-    last_u = np.einsum("pk,apbq->akbq", panel_rule(u.order).transform[:, u.order // 2 :], blocks)
-    last_v = np.einsum("apbq,ql->apbl", blocks, panel_rule(v.order).transform[:, v.order // 2 :])
-    missed_u = missed(np.sqrt(np.sum(last_u**2, axis=3)).transpose(0, 2, 1))
-    missed_v = missed(np.sqrt(np.sum(last_v**2, axis=1)))
-    hidden_u = _hidden(rho.outer(u.edges[:, None], v.nodes[:, None]), matrix, u, v)
-    hidden_v = _hidden(rho.outer(u.nodes[:, None], v.edges[:, None]).T, matrix.T, v, u).T
-    total = missed_u**2 + missed_v**2 + hidden_u**2 + hidden_v**2
-    return np.asarray(np.sqrt(total))
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """A coupling on the blocks that the panels of two axes make."""
+
+    rho: Evaluator
+    u: Axis
+    v: Axis
+
+    def nodal_matrix(self) -> Float[Array, "m n"]:
+        """sqrt(w_i) rho(u_i, v_j) sqrt(w_j): the Galerkin matrix wherever rho is resolved."""
+        u, v = self.u, self.v
+        values = self.rho.outer_near_one(u.nodes[:, None], v.nodes[:, None])
+        return np.asarray(np.sqrt(u.weights)[:, None] * values * np.sqrt(v.weights))
+
+    def missed(self, matrix: Float[Array, "m n"]) -> Float[Array, "panels_u panels_v"]:
+        """For each block the L² norm of what its polynomials miss (estimated), in both ways."""
+        u, v = self.u, self.v
+        blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
+        last_u = np.einsum("pk,apbq->akbq", u.rule.transform[:, u.order // 2 :], blocks)
+        last_v = np.einsum("apbq,ql->apbl", blocks, v.rule.transform[:, v.order // 2 :])
+        missed_u = missed(np.sqrt(np.sum(last_u**2, axis=3)).transpose(0, 2, 1))
+        missed_v = missed(np.sqrt(np.sum(last_v**2, axis=1)))
+        hidden_u = _hidden(self.rho.outer(u.edges[:, None], v.nodes[:, None]), matrix, u, v)
+        hidden_v = _hidden(self.rho.outer(u.nodes[:, None], v.edges[:, None]).T, matrix.T, v, u).T
+        return np.asarray(np.sqrt(missed_u**2 + missed_v**2 + hidden_u**2 + hidden_v**2))
+
+    def corrected(
+        self,
+        nodal: Float[Array, "m n"],
+        crossed: Bool[Array, "panels_u panels_v"],
+        tolerance: float,
+    ) -> GalerkinMatrix:
+        """The nodal matrix with its crossed blocks replaced by adaptive integrals."""
+        u, v, beyond = self.u, self.v, np.zeros(crossed.shape)
+        if not crossed.any():
+            return GalerkinMatrix(nodal, beyond, 0.0)
+        matrix = nodal.copy()
+        block_u, block_v = np.nonzero(crossed)
+        with self.rho.watch.free():  # a spent budget ends the bisections, and counts as unresolved
+            moments, energy, unresolved = self._moments(block_u, block_v, tolerance)
+        blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
+        for i, (a, b) in enumerate(zip(block_u, block_v, strict=True)):
+            blocks[a, :, b, :] = u.rule.transform @ moments[i] @ v.rule.transform.T
+            beyond[a, b] = max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
+        # a difference of two sums of squares: below their rounding there is nothing to be known
+        known = 64 * EPS * float(np.sum(matrix**2))
+        return GalerkinMatrix(matrix, beyond * (np.sum(beyond) > known), unresolved)
+
+    def _moments(
+        self, block_u: Int[Array, " blocks"], block_v: Int[Array, " blocks"], tolerance: float
+    ) -> tuple[Float[Array, "blocks p q"], Float[Array, " blocks"], float]:
+        """∫∫ rho P_i(u) P_j(v) and ∫∫ rho² over each block, adaptive along u."""
+        u, v = self.u, self.v
+        moments = np.zeros((len(block_u), u.order, v.order))
+        energy = np.zeros(len(block_u))
+        unresolved = 0.0
+        centre, width = (u.left + u.right)[block_u] / 2, (u.right - u.left)[block_u]
+        # intervals in the coordinates [-1, 1] of a block: high polynomials punish rounding there
+        owner, a, b = _whole(len(block_u))
+        rule = u.rule
+        for depth in range(_DEEPEST):
+            local, half = _nodes(a, b, rule.nodes)
+            nodes = centre[owner][:, None] + width[owner][:, None] / 2 * local
+            length = half * width[owner] / 2
+            along = np.repeat(block_v[owner], u.order)
+            rows, row_error = self._row_moments(nodes.ravel(), along, tolerance / 16)
+            rows = rows.reshape(len(owner), u.order, v.order + 1)
+            last = np.einsum("kp,opj->okj", rule.last_half, rows[:, :, :-1])
+            error = missed(np.sqrt(length[:, None] * np.sum(last**2, axis=2))) * _felt(
+                half, u.order
+            )
+            # rows carry the error and rounding of the inner integrals: no bisection removes those
+            flaw = np.max(row_error.reshape(len(owner), -1), axis=1)
+            flaw += 16 * EPS * np.max(np.abs(rows), axis=(1, 2))
+            noise = np.sqrt(length * v.order) * flaw
+            done = (error <= tolerance + noise) | _last(self.rho, depth, len(owner) / len(block_u))
+            unresolved += float(np.sum((error + noise)[done] ** 2))
+            basis = orthonormal_legendre(local, u.order) * np.sqrt(2 / width[owner])[:, None, None]
+            weighted = length[:, None] * rule.weights
+            part = np.einsum("op,opi,opj->oij", weighted, basis, rows[:, :, :-1])
+            np.add.at(moments, owner[done], part[done])
+            np.add.at(energy, owner[done], np.einsum("op,op->o", weighted, rows[:, :, -1])[done])
+            if done.all():
+                break
+            # the first moments: smooth but where a kink leaves the block, and continuous there
+            owner, a, b = _split(owner, a, b, ~done, rule.nodes, rows[:, :, :_FIRST_MOMENTS])
+        return moments, energy, float(np.sqrt(unresolved))
+
+    def _row_moments(
+        self, at: Float[Array, " rows"], panel: Int[Array, " rows"], tolerance: float
+    ) -> tuple[Float[Array, "rows moments"], Float[Array, " rows"]]:
+        """For each row u = at: ∫ rho(u, v) P_j(v) dv over its panel, and ∫ rho² dv, adaptive."""
+        v = self.v
+        result, error = np.zeros((len(at), v.order + 1)), np.zeros(len(at))
+        centre, width = (v.left + v.right)[panel] / 2, (v.right - v.left)[panel]
+        row, a, b = _whole(len(at))
+        # the diagonal is where kinks usually are: cut there first
+        diagonal = 2 * (at - centre) / width
+        cut = np.flatnonzero(np.abs(diagonal) < 1)
+        row, a = np.append(row, cut), np.append(a, diagonal[cut])
+        b = np.append(np.where(np.abs(diagonal) < 1, diagonal, 1.0), np.ones(len(cut)))
+        for depth in range(_DEEPEST):
+            rule = panel_rule(v.order if depth < _DEEP else min(v.order, _FEW_NODES))
+            local, half = _nodes(a, b, rule.nodes)
+            nodes = centre[row][:, None] + width[row][:, None] / 2 * local
+            length = half * width[row] / 2
+            here = np.broadcast_to(at[row][:, None], nodes.shape)
+            values = np.concatenate(
+                [
+                    self.rho.pairs(here[i : i + _BATCH, :, None], nodes[i : i + _BATCH, :, None])
+                    for i in range(0, len(row), _BATCH)
+                ]
+            )
+            edges = centre[row][:, None] + width[row][:, None] / 2 * _nodes(a, b, EDGES)[0]
+            off = self.rho.pairs(here[:, :2, None], edges[:, :, None]) - values @ rule.edge.T
+            gap = length * (1 - rule.nodes[-1])
+            left_over = missed(np.sqrt(length)[:, None] * np.abs(values @ rule.last_half.T))
+            left_over = np.hypot(left_over, np.sqrt(gap * np.sum(off**2, axis=1)))
+            left_over *= _felt(half, v.order)
+            rounding = 4 * EPS * np.sqrt(length) * np.max(np.abs(values), axis=1)
+            done = (left_over <= tolerance + rounding) | _last(self.rho, depth, len(row) / len(at))
+            owner = row[done]
+            basis = orthonormal_legendre(local[done], v.order)
+            basis *= np.sqrt(2 / width[owner])[:, None, None]
+            weighted = (length[:, None] * rule.weights * values)[done]
+            np.add.at(result[:, :-1], owner, np.einsum("rq,rqj->rj", weighted, basis))
+            np.add.at(result[:, -1], owner, np.sum(weighted * values[done], axis=1))
+            np.add.at(error, owner, left_over[done])
+            if done.all():
+                break
+
+            def ask(
+                which: Int[Array, " n"],
+                where: Float[Array, " n"],
+                middle: Array = centre[row] + width[row] / 2 * (a + b) / 2,
+                reach: Array = width[row] / 2 * half,
+                at_row: Array = at[row],
+            ) -> Float[Array, "n c"]:
+                points = middle[which] + reach[which] * where
+                return self.rho.pairs(at_row[which][:, None], points[:, None])[:, None]
+
+            row, a, b = _split(row, a, b, ~done, rule.nodes, values[..., None], ask)
+        return result, error
 
 
 def _hidden(
@@ -73,155 +202,9 @@ def _hidden(
 ) -> Float[Array, "panels others"]:
     """Per block, what may hide between the ends of its panels and their outermost nodes."""
     values = matrix / np.sqrt(along.weights)[:, None]
-    continued = panel_rule(along.order).edge @ values.reshape(along.panels, along.order, -1)
-    off = continued - (at_edges * np.sqrt(other.weights)).reshape(continued.shape)
+    off = along.off_edges(values, at_edges * np.sqrt(other.weights))
     by_block = np.sum(off**2, axis=1).reshape(along.panels, other.panels, other.order)
     return np.asarray(np.sqrt(along.gap()[:, None] * np.sum(by_block, axis=2)))
-
-
-def nodal_matrix(rho: Evaluator, u: Axis, v: Axis) -> Float[Array, "m n"]:
-    """sqrt(w_i) rho(u_i, v_j) sqrt(w_j): the Galerkin matrix wherever rho is resolved."""
-    values = rho.outer(u.nodes[:, None], v.nodes[:, None])
-    if rho.change_unit(float(np.max(np.abs(values)))):
-        values = rho.outer(u.nodes[:, None], v.nodes[:, None])
-    return np.asarray(np.sqrt(u.weights)[:, None] * values * np.sqrt(v.weights))
-
-
-def corrected(
-    rho: Evaluator,
-    nodal: Float[Array, "m n"],
-    crossed: Bool[Array, "panels_u panels_v"],
-    u: Axis,
-    v: Axis,
-    tolerance: float,
-) -> GalerkinMatrix:
-    """The nodal matrix with its crossed blocks replaced by adaptive integrals."""
-    beyond = np.zeros(crossed.shape)
-    if not crossed.any():
-        return GalerkinMatrix(nodal, beyond, 0.0)
-    matrix = nodal.copy()
-    block_u, block_v = np.nonzero(crossed)
-    with rho.watch.free():  # a budget that is spent ends the bisections, and counts as unresolved
-        moments, energy, unresolved = _block_moments(rho, u, v, block_u, block_v, tolerance)
-    blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
-    to_nodal_u, to_nodal_v = panel_rule(u.order).transform, panel_rule(v.order).transform
-    for i, (a, b) in enumerate(zip(block_u, block_v, strict=True)):
-        blocks[a, :, b, :] = to_nodal_u @ moments[i] @ to_nodal_v.T
-        beyond[a, b] = max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
-    # a difference of two sums of squares: below their rounding there is nothing to be known
-    known = 64 * _EPS * float(np.sum(matrix**2))
-    return GalerkinMatrix(matrix, beyond * (np.sum(beyond) > known), unresolved)
-
-
-def _block_moments(
-    rho: Evaluator,
-    u: Axis,
-    v: Axis,
-    block_u: Int[Array, " blocks"],
-    block_v: Int[Array, " blocks"],
-    tolerance: float,
-) -> tuple[Float[Array, "blocks p q"], Float[Array, " blocks"], float]:
-    """∫∫ rho P_i(u) P_j(v) and ∫∫ rho² over each block, adaptive along u."""
-    moments = np.zeros((len(block_u), u.order, v.order))
-    energy = np.zeros(len(block_u))
-    unresolved = 0.0
-    centre, width = (u.left + u.right)[block_u] / 2, (u.right - u.left)[block_u]
-    # intervals in the coordinates [-1, 1] of their block: high polynomials punish rounding there
-    owner, a, b = _whole(len(block_u))
-    for depth in range(_DEEPEST):
-        rule = panel_rule(u.order)
-        local, half = _nodes(a, b, rule.nodes)
-        nodes = centre[owner][:, None] + width[owner][:, None] / 2 * local
-        length = half * width[owner] / 2
-        rows, row_error = _row_moments(
-            rho, nodes.ravel(), v, np.repeat(block_v[owner], len(rule.nodes)), tolerance / 16
-        )
-        rows = rows.reshape(len(owner), len(rule.nodes), v.order + 1)
-        last = np.einsum("kp,opj->okj", rule.last_half, rows[:, :, :-1])
-        error = missed(np.sqrt(length[:, None] * np.sum(last**2, axis=2)))
-        error *= _felt(half, u.order)
-        # rows carry the error and rounding of the inner integrals: no bisection removes those
-        flaw = np.max(row_error.reshape(len(owner), -1), axis=1)
-        flaw += 16 * _EPS * np.max(np.abs(rows), axis=(1, 2))
-        noise = np.sqrt(length * v.order) * flaw
-        done = (error <= tolerance + noise) | _give_up(depth, len(owner), len(block_u))
-        done |= rho.watch.spent
-        unresolved += float(np.sum((error + noise)[done] ** 2))
-        basis = orthonormal_legendre(local, u.order) * np.sqrt(2 / width[owner])[:, None, None]
-        weighted = length[:, None] * rule.weights
-        part = np.einsum("op,opi,opj->oij", weighted, basis, rows[:, :, :-1])
-        np.add.at(moments, owner[done], part[done])
-        np.add.at(energy, owner[done], np.einsum("op,op->o", weighted, rows[:, :, -1])[done])
-        if done.all():
-            break
-        # the first moments: they are smooth but where a kink leaves the block, and continuous there
-        owner, a, b = _split(owner, a, b, ~done, rule.nodes, rows[:, :, :_FIRST_MOMENTS])
-    return moments, energy, float(np.sqrt(unresolved))
-
-
-def _row_moments(
-    rho: Evaluator,
-    at: Float[Array, " rows"],
-    v: Axis,
-    panel: Int[Array, " rows"],
-    tolerance: float,
-) -> tuple[Float[Array, "rows moments"], Float[Array, " rows"]]:
-    """For each row u = at: ∫ rho(u, v) P_j(v) dv over its panel, and ∫ rho² dv, adaptive."""
-    result, error = np.zeros((len(at), v.order + 1)), np.zeros(len(at))
-    centre, width = (v.left + v.right)[panel] / 2, (v.right - v.left)[panel]
-    row, a, b = _whole(len(at))
-    # the diagonal is where kinks usually are: cut there first
-    diagonal = 2 * (at - centre) / width
-    cut = np.flatnonzero(np.abs(diagonal) < 1)
-    row, a = np.append(row, cut), np.append(a, diagonal[cut])
-    b = np.append(np.where(np.abs(diagonal) < 1, diagonal, 1.0), np.ones(len(cut)))
-    for depth in range(_DEEPEST):
-        rule = _rule(depth, v.order)
-        local, half = _nodes(a, b, rule.nodes)
-        nodes = centre[row][:, None] + width[row][:, None] / 2 * local
-        length = half * width[row] / 2
-        here = np.broadcast_to(at[row][:, None], nodes.shape)
-        values = np.concatenate(
-            [
-                rho.pairs(here[i : i + _BATCH, :, None], nodes[i : i + _BATCH, :, None])
-                for i in range(0, len(row), _BATCH)
-            ]
-        )
-        edges = centre[row][:, None] + width[row][:, None] / 2 * _nodes(a, b, EDGES)[0]
-        off = rho.pairs(here[:, :2, None], edges[:, :, None]) - values @ rule.edge.T
-        gap = length * (1 - rule.nodes[-1])
-        left_over = missed(np.sqrt(length)[:, None] * np.abs(values @ rule.last_half.T))
-        left_over = np.hypot(left_over, np.sqrt(gap * np.sum(off**2, axis=1)))
-        left_over *= _felt(half, v.order)
-        rounding = 4 * _EPS * np.sqrt(length) * np.max(np.abs(values), axis=1)
-        done = (left_over <= tolerance + rounding) | _give_up(depth, len(row), len(at))
-        done |= rho.watch.spent
-        owner = row[done]
-        basis = orthonormal_legendre(local[done], v.order)
-        basis *= np.sqrt(2 / width[owner])[:, None, None]
-        weighted = (length[:, None] * rule.weights * values)[done]
-        np.add.at(result[:, :-1], owner, np.einsum("rq,rqj->rj", weighted, basis))
-        np.add.at(result[:, -1], owner, np.sum(weighted * values[done], axis=1))
-        np.add.at(error, owner, left_over[done])
-        if done.all():
-            break
-
-        def ask(
-            which: Int[Array, " n"],
-            where: Float[Array, " n"],
-            middle: Array = centre[row] + width[row] / 2 * (a + b) / 2,
-            reach: Array = width[row] / 2 * half,
-            at_row: Array = at[row],
-        ) -> Float[Array, "n c"]:
-            points = middle[which] + reach[which] * where
-            return rho.pairs(at_row[which][:, None], points[:, None])[:, None]
-
-        row, a, b = _split(row, a, b, ~done, rule.nodes, values[..., None], ask)
-    return result, error
-
-
-def _rule(depth: int, order: int) -> PanelRule:
-    return panel_rule(order if depth < _DEEP else min(order, _FEW_NODES))
 
 
 def _felt(half: Float[Array, " n"], order: int) -> Float[Array, " n"]:
@@ -267,6 +250,9 @@ def _split(
     return np.repeat(owner[open_ones], 2), starts, ends
 
 
-def _give_up(depth: int, intervals: int, owners: int) -> bool:
-    """A few kinks leave a few intervals an owner; many more are noise, and count as error."""
-    return depth == _DEEPEST - 1 or intervals > _MOST_INTERVALS * owners
+def _last(rho: Evaluator, depth: int, intervals: float) -> bool:
+    """Whether no more is bisected, and what is left counts as error.
+
+    A few kinks leave a few intervals a row or block; many more are noise.
+    """
+    return depth == _DEEPEST - 1 or intervals > _MOST_INTERVALS or rho.watch.spent

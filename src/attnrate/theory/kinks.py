@@ -11,21 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import svd
 
-from attnrate.theory.decomposition import (
-    EPS,
-    Pod,
-    Request,
-    assemble,
-    count_certain,
-    count_values,
-    enough,
-    without_constants,
-)
+from attnrate.theory.decomposition import EPS, Pod, Request, assemble, enough
 from attnrate.theory.domain import Region
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.fresh import Factor, FreshPairs, Misses
-from attnrate.theory.galerkin import GalerkinMatrix, corrected, missed_by_block, nodal_matrix
-from attnrate.theory.panels import Array, Axis, Grid, product_grid
+from attnrate.theory.fresh import Factor, FreshPairs
+from attnrate.theory.galerkin import Blocks, GalerkinMatrix
+from attnrate.theory.panels import Array, Grid, product_grid
 
 #: Galerkin unknowns: where it starts and where it stops
 _NODES = (256, 1024)
@@ -45,11 +36,6 @@ class _Projection:
     #: a bound on the L² norm of all that fresh pairs show
     shown: float
 
-    @property
-    def norm(self) -> float:
-        """‖rho‖ in L²."""
-        return float(np.sqrt(np.sum(self.built.matrix**2) + self.built.missed))
-
 
 def decompose_kinked(
     rho: Evaluator, du: Region, dv: Region, ask: Request, pairs: FreshPairs
@@ -65,24 +51,22 @@ def decompose_kinked(
         (au,), (av,) = gu.axes, gv.axes
         full = 2 * max(len(au.nodes), len(av.nodes)) > most
         rho.watch.phase = f"kinks, {len(au.nodes)} x {len(av.nodes)} unknowns"
-        projected = _project(rho, (du, gu), (dv, gv), ask, pairs, full)
+        projected = _project(rho, gu, gv, ask, pairs, full)
         if projected is None:
             gu, gv = gu.finer(), gv.finer()
             continue
-        built, norm = projected.built, projected.norm
-        matrix = built.matrix
-        if ask.gauge == "softmax":
-            matrix = without_constants(matrix.T, gv.weights).T
+        built = projected.built
+        norm = float(np.sqrt(np.sum(built.matrix**2) + built.missed))
+        matrix = ask.ungauged(built.matrix, gv.weights)
         left, sigma, right_t = svd(matrix, full_matrices=False, check_finite=False)
         # Rayleigh-Ritz: a singular value is wrong by about the square of what its functions miss
         missing = [
-            grid.missed_by_column(part / np.sqrt(grid.weights)[:, None])
-            for grid, part in ((gu, left), (gv, right_t.T))
+            axis.missed_by_column(part / np.sqrt(axis.weights)[:, None])
+            for axis, part in ((au, left), (av, right_t.T))
         ]
         doubt = sigma * sum(np.sum(part**2, axis=0) for part in missing)
         doubt = doubt + built.unresolved + projected.hidden + EPS * norm
-        wanted = count_values(sigma, norm, ask)
-        certain = count_certain(doubt[:wanted], norm, ask)
+        wanted, certain = ask.count(sigma, doubt, norm)
         rho.watch.error = float(np.max(doubt[:wanted], initial=EPS * norm))
         if certain == wanted or rho.watch.spent:
             break
@@ -95,91 +79,55 @@ def decompose_kinked(
         if finer is None:
             break
         gu, gv = finer
-    good = enough(certain, wanted)
-    keep = certain if good else wanted
-    error = float(np.max(doubt[:keep], initial=EPS * norm))
-    if not good:
+    least = 0.0
+    if not enough(certain, wanted):
         # the integrals may be off as well: what fresh pairs show beyond them counts as error
-        error = max(error, float(np.sqrt(max(0.0, projected.shown**2 - built.missed))))
-    sides = (du, gu, left), (dv, gv, right_t.T)
-    return assemble(rho, *sides, sigma, keep, built.missed, (error, good, norm), ask)
+        least = float(np.sqrt(max(0.0, projected.shown**2 - built.missed)))
+    sides = Factor(gu, left), Factor(gv, right_t.T)
+    return assemble(rho, *sides, sigma, doubt, norm, ask, beyond=built.missed, least=least)
 
 
 def _project(
-    rho: Evaluator,
-    u_side: tuple[Region, Grid],
-    v_side: tuple[Region, Grid],
-    ask: Request,
-    pairs: FreshPairs,
-    full: bool,
+    rho: Evaluator, gu: Grid, gv: Grid, ask: Request, pairs: FreshPairs, full: bool
 ) -> _Projection | None:
     """The Galerkin matrix; None where so many blocks are crossed that finer ones come first."""
-    (au,), (av,) = u_side[1].axes, v_side[1].axes
+    (au,), (av,) = gu.axes, gv.axes
+    blocks = Blocks(rho, au, av)
     with rho.watch.free():
-        nodal = nodal_matrix(rho, au, av)
-        rough = missed_by_block(rho, nodal, au, av)
+        nodal = blocks.nodal_matrix()
+        rough = blocks.missed(nodal)
     tolerance = ask.fine * float(np.linalg.norm(nodal)) / np.sqrt(au.panels + av.panels)
     crossed = rough > tolerance
     if not full and crossed.sum() > 6 * (au.panels + av.panels):
         return None
+    met = au.locate(pairs.at[0][:, 0])[0], av.locate(pairs.at[1][:, 0])[0]
+    area = np.multiply.outer(au.right - au.left, av.right - av.left)
+    right = Factor(gv, np.diag(1 / np.sqrt(gv.weights)))
     for _ in range(_LOOKS):
         if 2 * crossed.sum() > crossed.size:
             # kinks along curves do not cross most blocks: rho is rough, and integrals take ages
             built = GalerkinMatrix(nodal, np.zeros(crossed.shape), float(np.linalg.norm(rough)))
         else:
-            built = corrected(rho, nodal, crossed, au, av, tolerance)
-        misses = _misses(rho, built.matrix, u_side, v_side, pairs)
-        suspect = _suspect(misses, built, au, av, tolerance)
+            built = blocks.corrected(nodal, crossed, tolerance)
+        left = Factor(gu, built.matrix / np.sqrt(gu.weights)[:, None])
+        misses = pairs.misses(rho, left, right)
+        # Markov: of n pairs in a block of that area that misses E in the square of L², n E/(area t)
+        # at most are expected to miss more than t in the square. One that does although that is
+        # less than a hundredth has met something that the integrals have not
+        count, worst = np.zeros(area.shape), np.zeros(area.shape)
+        np.add.at(count, met, 1.0)
+        np.maximum.at(worst, met, misses.every**2)
+        suspect = worst * area > 100 * count * built.missed_by_block + (8 * tolerance) ** 2
         if not np.any(suspect & ~crossed) or rho.watch.spent:
             break
         crossed = crossed | suspect
-    blocks = _panels(misses, au, av)
     # what is missed in a block with a kink is in the tail; elsewhere nothing should be
-    hidden = misses.norm((suspect | ~crossed)[blocks])
-    return _Projection(built, hidden, suspect, misses.likely_norm())
-
-
-def _misses(
-    rho: Evaluator,
-    matrix: Float[Array, "m n"],
-    u_side: tuple[Region, Grid],
-    v_side: tuple[Region, Grid],
-    pairs: FreshPairs,
-) -> Misses:
-    """What the projection misses at fresh pairs."""
-    (du, gu), (dv, gv) = u_side, v_side
-    left = Factor(du, gu, matrix / np.sqrt(gu.weights)[:, None])
-    right = Factor(dv, gv, np.diag(1 / np.sqrt(gv.weights)))
-    return pairs.misses(rho, left, right)
-
-
-def _panels(misses: Misses, u: Axis, v: Axis) -> tuple[Array, Array]:
-    return u.locate(misses.u[:, 0])[0], v.locate(misses.v[:, 0])[0]
-
-
-def _suspect(
-    misses: Misses, built: GalerkinMatrix, u: Axis, v: Axis, tolerance: float
-) -> Bool[Array, "panels_u panels_v"]:
-    """Blocks in which a fresh pair misses more than the integrals allow.
-
-    Markov: of n pairs in a block of that area that misses E in the square of L², n E/(area t) at
-    most are expected to miss more than t in the square. One that does although that is less than a
-    hundredth has met something that the integrals have not.
-    """
-    panel_u, panel_v = _panels(misses, u, v)
-    area = np.multiply.outer(u.right - u.left, v.right - v.left)
-    count, worst = np.zeros(area.shape), np.zeros(area.shape)
-    np.add.at(count, (panel_u, panel_v), 1.0)
-    np.maximum.at(worst, (panel_u, panel_v), misses.every**2)
-    allowed = 100 * count * built.missed_by_block + (8 * tolerance) ** 2
-    return np.asarray(worst * area > allowed)
+    hidden = misses.norm((suspect | ~crossed)[met])
+    return _Projection(built, hidden, suspect, misses.norm(ranged=False))
 
 
 def _finer(
-    grids: tuple[Grid, Grid],
-    lost: list[Float[Array, " _"]],
-    tolerance: float,
-    most: int,
+    grids: tuple[Grid, Grid], lost: list[Float[Array, " _"]], tolerance: float, most: int
 ) -> tuple[Grid, Grid] | None:
     """Panels bisected that lose more than their part of the tolerance; None where none can be."""
     finer: list[Grid] = []

@@ -6,24 +6,14 @@ what the triples leave of their equation A v = sigma u is small enough: within t
 every sigma there is a singular value.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import qr, svd
 
-from attnrate.theory.decomposition import (
-    EPS,
-    Pod,
-    Request,
-    assemble,
-    count_certain,
-    count_values,
-    enough,
-    without_constants,
-)
+from attnrate.theory.decomposition import Pod, Request, assemble
 from attnrate.theory.domain import Samples
 from attnrate.theory.evaluate import Evaluator
+from attnrate.theory.fresh import Factor
 from attnrate.theory.panels import Array
 
 #: Samples up to which the whole matrix is decomposed
@@ -40,36 +30,30 @@ def decompose_samples(rho: Evaluator, du: Samples, dv: Samples, ask: Request) ->
     """The SVD of rho(u_i, v_j)/sqrt(N M): the whole of it, or the values that are asked for."""
     rho.watch.phase = f"the matrix of {len(du.points)} x {len(dv.points)} samples"
     with rho.watch.free():
-        values = rho.outer(du.nodes, dv.nodes)
-        if rho.change_unit(float(np.max(np.abs(values)))):
-            values = rho.outer(du.nodes, dv.nodes)
+        values = rho.outer_near_one(du.nodes, dv.nodes)
     matrix = values / np.sqrt(values.size)
     norm = float(np.linalg.norm(matrix))
-    if ask.gauge == "softmax":
-        matrix = without_constants(matrix.T, dv.weights).T
+    matrix = ask.ungauged(matrix, dv.weights)
     size = min(matrix.shape)
     few = size > DENSE_SAMPLES and ask.max_rank <= _SHARE * size
-    left, sigma, right, doubt = (_largest if few else _whole)(rho, matrix, ask, norm)
-    wanted = count_values(sigma, norm, ask)
-    certain = count_certain(doubt[:wanted], norm, ask)
+    found = _largest(rho, matrix, ask, norm) if few else _whole(rho, matrix)
+    left, sigma, right, doubt = found
+    wanted, certain = ask.count(sigma, doubt, norm)
     if certain < wanted and not rho.watch.timed:
         # values that hardly fall: all of them are cheaper than a space that holds the largest
-        left, sigma, right, doubt = _whole(rho, matrix, ask, norm)
-        certain = wanted = count_values(sigma, norm, ask)
-    keep = certain if enough(certain, wanted) else wanted
+        left, sigma, right, doubt = _whole(rho, matrix)
     # those that are not returned, which the Frobenius norm knows even where they were not computed
     every = float(np.sum(matrix**2)) if len(sigma) < size else float(np.sum(sigma**2))
     beyond = max(0.0, every - float(np.sum(sigma**2)))
-    error = max(float(np.max(doubt[:keep], initial=0.0)), EPS * norm)
-    judged = (error, error <= ask.rtol * norm, norm)
-    made = assemble(rho, (du, du, left), (dv, dv, right), sigma, keep, beyond, judged, ask)
-    return replace(made, resolution=0.0)  # every pair was asked for
+    sides = Factor(du, left), Factor(dv, right)
+    # every pair was asked for, so that nothing is too small to be seen
+    return assemble(rho, *sides, sigma, doubt, norm, ask, beyond=beyond, resolution=0.0)
 
 
 _Triples = tuple[Float[Array, "m r"], Float[Array, " k"], Float[Array, "n r"], Float[Array, " k"]]
 
 
-def _whole(rho: Evaluator, matrix: Float[Array, "m n"], ask: Request, norm: float) -> _Triples:
+def _whole(rho: Evaluator, matrix: Float[Array, "m n"]) -> _Triples:
     """All singular triples, which are off by rounding only."""
     rho.watch.phase = f"all values of a matrix of {len(matrix)} x {matrix.shape[1]}"
     left, sigma, right = svd(matrix, full_matrices=False, check_finite=False)
@@ -98,26 +82,21 @@ def _largest(rho: Evaluator, matrix: Float[Array, "m n"], ask: Request, norm: fl
         core[fresh, before], core[fresh, fresh] = within.T, own.T
         added, _, outside = _beside(q[:, :k], matrix @ p[:, fresh])
         rho.watch.phase = f"the largest values, in a space of {k} dimensions"
-        ended = k + block > most or _late(rho)
+        with rho.watch.free():
+            rho.watch.check()
+        ended = k + block > most or rho.watch.spent
         if not ended and k < look:
             continue
         a, sigma, b = svd(core[:k, :k], full_matrices=False, check_finite=False)
         # only the image of the last block leaves the space, and with it A v - sigma u
         doubt = np.linalg.norm(outside @ b[:, fresh].T, axis=0)
-        wanted = count_values(sigma, norm, ask)
-        certain = count_certain(doubt[:wanted], norm, ask)
+        wanted, certain = ask.count(sigma, doubt, norm)
         if ended or certain == wanted:
             return q[:, :k] @ a[:, :wanted], sigma, p[:, :k] @ b[:wanted].T, doubt
         # a look costs as much as several blocks: the next one comes when all should be certain
         each = (k - looked) / max(1, certain - known)
         look = k + int(np.clip((wanted - certain) * each, block, k // 4))
         looked, known = k, certain
-
-
-def _late(rho: Evaluator) -> bool:
-    with rho.watch.free():
-        rho.watch.check()
-    return rho.watch.spent
 
 
 def _beside(

@@ -7,7 +7,7 @@ unresolved panel is bisected. Kinks at fixed places are met by panels that shrin
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from math import sqrt
 
 import numpy as np
@@ -35,22 +35,10 @@ class PanelRule:
     weights: Float[Array, " order"]
     #: transform[i, j] = sqrt(weight_i) P_j(node_i), P_j orthonormal: an orthogonal matrix
     transform: Float[Array, "order order"]
-    #: from plain nodal values to the coefficients of orthonormal polynomials
-    analysis: Float[Array, "order order"]
-
+    #: from plain nodal values to the last half of the coefficients of orthonormal polynomials
+    last_half: Float[Array, "half order"]
     #: values[edges] = edge @ values[nodes]: the polynomial continued to just inside both ends
     edge: Float[Array, "two order"]
-
-    @property
-    def barycentric(self) -> Float[Array, " order"]:
-        """Barycentric weights of the nodes, up to a common factor (Wang and Xiang, 2012)."""
-        signs = 1.0 - 2.0 * (np.arange(len(self.nodes)) % 2)
-        return np.asarray(signs * np.sqrt((1 - self.nodes**2) * self.weights))
-
-    @property
-    def last_half(self) -> Float[Array, "half order"]:
-        """The rows of `analysis` that belong to the last half of the coefficients."""
-        return self.analysis[len(self.nodes) // 2 :]
 
 
 @lru_cache(maxsize=16)
@@ -68,7 +56,7 @@ def panel_rule(order: int) -> PanelRule:
     transform = np.sqrt(weights)[:, None] * values
     analysis = transform.T * np.sqrt(weights)
     edge = orthonormal_legendre(EDGES, order) @ analysis
-    return PanelRule(nodes, weights, transform, analysis, edge)
+    return PanelRule(nodes, weights, transform, analysis[order // 2 :], edge)
 
 
 def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, "*shape order"]:
@@ -88,10 +76,13 @@ def orthonormal_legendre(t: Float[Array, "*shape"], order: int) -> Float[Array, 
 def lagrange(t: Float[Array, " points"], order: int) -> Float[Array, "points order"]:
     """The Lagrange polynomials of the Gauss-Legendre nodes at t, by the barycentric formula."""
     rule = panel_rule(order)
+    # barycentric weights up to a common factor (Wang and Xiang, 2012)
+    signs = 1.0 - 2.0 * (np.arange(order) % 2)
+    weights = signs * np.sqrt((1 - rule.nodes**2) * rule.weights)
     gap = t[:, None] - rule.nodes
     hit = gap == 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        terms = rule.barycentric / gap
+        terms = weights / gap
         values = terms / np.sum(terms, axis=1, keepdims=True)
     return np.asarray(np.where(np.any(hit, axis=1, keepdims=True), hit.astype(float), values))
 
@@ -121,15 +112,27 @@ class Axis:
     @cached_property
     def nodes(self) -> Float[Array, " nodes"]:
         """All Gauss-Legendre nodes, panel after panel."""
-        rule = panel_rule(self.order)
-        centre, half = (self.left + self.right) / 2, (self.right - self.left) / 2
-        return np.asarray(centre[:, None] + half[:, None] * rule.nodes).ravel()
+        return self._placed(self.rule.nodes)
+
+    @cached_property
+    def edges(self) -> Float[Array, " two_panels"]:
+        """Points just inside both ends of every panel, panel after panel."""
+        return self._placed(EDGES)
 
     @cached_property
     def weights(self) -> Float[Array, " nodes"]:
         """The weights of `nodes`: they integrate with respect to length."""
-        half = (self.right - self.left) / 2
-        return np.asarray(half[:, None] * panel_rule(self.order).weights).ravel()
+        return np.asarray(self.half[:, None] * self.rule.weights).ravel()
+
+    @property
+    def rule(self) -> PanelRule:
+        """The rule of every panel."""
+        return panel_rule(self.order)
+
+    @property
+    def half(self) -> Float[Array, " panels"]:
+        """Half of the length of every panel."""
+        return np.asarray((self.right - self.left) / 2)
 
     @property
     def panels(self) -> int:
@@ -142,7 +145,7 @@ class Axis:
         return float(np.sum(self.right - self.left))
 
     def with_order(self, order: int) -> "Axis":
-        """The same panels with another number of nodes each."""
+        """These panels with another number of nodes each."""
         return Axis(self.left, self.right, order)
 
     def refined(
@@ -154,19 +157,11 @@ class Axis:
         if self.order < FULL_ORDER or (smooth and self.order < HIGHEST_ORDER):
             raised = self.with_order(max(FULL_ORDER, 2 * self.order))
             return raised, np.full(len(raised.nodes), -1)
-        left, right, kept = [], [], []
-        fresh = np.full(self.order, -1)
-        for k in range(self.panels):
-            if chosen[k]:
-                middle = (self.left[k] + self.right[k]) / 2
-                left += [self.left[k], middle]
-                right += [middle, self.right[k]]
-                kept += [fresh, fresh]
-            else:
-                left.append(self.left[k])
-                right.append(self.right[k])
-                kept.append(np.arange(k * self.order, (k + 1) * self.order))
-        return Axis(np.array(left), np.array(right), self.order), np.concatenate(kept)
+        middle = ((self.left + self.right) / 2)[chosen]
+        left, right = np.sort(np.append(self.left, middle)), np.sort(np.append(self.right, middle))
+        old = np.repeat(np.arange(self.panels), 1 + chosen)[:, None]
+        kept = np.where(chosen[old], -1, old * self.order + np.arange(self.order))
+        return Axis(left, right, self.order), kept.ravel()
 
     def cut(self, parts: int) -> "Axis":
         """Every panel cut into equal parts."""
@@ -175,16 +170,9 @@ class Axis:
         edges[:, -1] = self.right
         return Axis(edges[:, :-1].ravel(), edges[:, 1:].ravel(), self.order)
 
-    @cached_property
-    def edges(self) -> Float[Array, " two_panels"]:
-        """Points just inside both ends of every panel, panel after panel."""
-        centre, half = (self.left + self.right) / 2, (self.right - self.left) / 2
-        return np.asarray(centre[:, None] + half[:, None] * EDGES).ravel()
-
     def gap(self) -> Float[Array, " panels"]:
         """The lengths between the ends of the panels and their outermost nodes."""
-        outermost = panel_rule(self.order).nodes[-1]
-        return np.asarray((self.right - self.left) / 2 * (1 - outermost))
+        return np.asarray(self.half * (1 - self.rule.nodes[-1]))
 
     def wide(self) -> Bool[Array, " panels"]:
         """Which panels can still be bisected."""
@@ -207,6 +195,39 @@ class Axis:
         local = (2 * t - self.left[panel] - self.right[panel]) / width
         return panel, np.clip(local, -1.0, 1.0)
 
+    def hidden(
+        self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
+    ) -> Float[Array, " panels"]:
+        """The L² norm of what may hide between the ends of a panel and its outermost nodes."""
+        off = self.off_edges(values, at_edges)
+        return np.asarray(np.sqrt(self.gap() * np.sum(off**2, axis=(1, 2))))
+
+    def off_edges(
+        self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
+    ) -> Float[Array, "panels two k"]:
+        """The polynomials of each panel at its edges, minus what the function is there."""
+        continued = self.rule.edge @ self._by_panel(values)
+        return np.asarray(continued - at_edges.reshape(continued.shape))
+
+    def missed_by_column(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels k"]:
+        """What each panel misses of each column."""
+        size = np.abs(self.rule.last_half @ self._by_panel(values))
+        return missed(np.sqrt(self.half)[:, None, None] * size.transpose(0, 2, 1))
+
+    def falls(self, values: Float[Array, "nodes k"]) -> bool:
+        """Whether the coefficients fall towards their end, as those of a smooth function do."""
+        size = np.abs(self.rule.last_half @ self._by_panel(values))
+        before, after = np.split(size, 2, axis=1)
+        return bool(np.linalg.norm(after) < 0.3 * np.linalg.norm(before))
+
+    def _by_panel(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels order k"]:
+        return values.reshape(self.panels, self.order, -1)
+
+    def _placed(self, local: Float[Array, " p"]) -> Float[Array, " all"]:
+        """Points of every panel, panel after panel, by their coordinates in [-1, 1]."""
+        centre = (self.left + self.right) / 2
+        return np.asarray(centre[:, None] + self.half[:, None] * local).ravel()
+
 
 @dataclass(frozen=True, eq=False)
 class Grid:
@@ -223,10 +244,12 @@ class Grid:
     @cached_property
     def weights(self) -> Float[Array, " nodes"]:
         """Product weights."""
-        total = np.ones(1)
-        for axis in self.axes:
-            total = np.multiply.outer(total, axis.weights).ravel()
-        return total
+        return _products([axis.weights for axis in self.axes])
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        return len(self.axes)
 
     @property
     def volume(self) -> float:
@@ -246,39 +269,12 @@ class Grid:
         norms = []
         for i, axis in enumerate(self.axes):
             moved = np.moveaxis(self._by_panel(values), (2 * i, 2 * i + 1), (0, 1))
-            flat = moved.reshape(axis.panels, axis.order, -1)
-            others = np.ones(1)
-            for j, other in enumerate(self.axes):
-                if j != i:
-                    others = np.multiply.outer(others, other.weights).ravel()
+            along = moved.reshape(axis.panels, axis.order, -1)
+            others = _products([a.weights for j, a in enumerate(self.axes) if j != i])
             weight = np.repeat(others, values.shape[1])
-            half = (axis.right - axis.left) / 2
-            squares = np.matmul(panel_rule(axis.order).last_half, flat) ** 2 @ weight
-            norms.append(missed(np.sqrt(half[:, None] * squares)))
+            squares = np.matmul(axis.rule.last_half, along) ** 2 @ weight
+            norms.append(missed(np.sqrt(axis.half[:, None] * squares)))
         return tuple(norms)
-
-    def hidden(
-        self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
-    ) -> Float[Array, " panels"]:
-        """On one axis: the L² norm of what may hide between the ends and the outermost nodes."""
-        (axis,) = self.axes
-        continued = panel_rule(axis.order).edge @ self._by_panel(values)
-        off = continued - at_edges.reshape(continued.shape)
-        return np.asarray(np.sqrt(axis.gap() * np.sum(off**2, axis=(1, 2))))
-
-    def missed_by_column(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels k"]:
-        """On one axis: what each panel misses of each column."""
-        (axis,) = self.axes
-        size = np.abs(panel_rule(axis.order).last_half @ self._by_panel(values))
-        half = (axis.right - axis.left) / 2
-        return missed(np.sqrt(half)[:, None, None] * size.transpose(0, 2, 1))
-
-    def falls(self, values: Float[Array, "nodes k"]) -> bool:
-        """On one axis: whether the coefficients fall towards their end, as of a smooth function."""
-        (axis,) = self.axes
-        size = np.abs(panel_rule(axis.order).last_half @ self._by_panel(values))
-        before, after = np.split(size, 2, axis=1)
-        return bool(np.linalg.norm(after) < 0.3 * np.linalg.norm(before))
 
     def refined(
         self, missing: tuple[Float[Array, " _"], ...], tolerance: float, smooth: bool = False
@@ -325,10 +321,11 @@ def product_grid(
     axes: tuple[tuple[tuple[float, float], ...], ...], order: int, pieces: int
 ) -> Grid:
     """A grid over the product of unions of intervals, each interval cut into `pieces` panels."""
-    built = []
-    for intervals in axes:
-        edges = [np.linspace(a, b, pieces + 1) for a, b in intervals]
-        left = np.concatenate([e[:-1] for e in edges])
-        right = np.concatenate([e[1:] for e in edges])
-        built.append(Axis(left, right, order))
-    return Grid(tuple(built))
+    ends = [np.array(intervals) for intervals in axes]
+    edges = [np.linspace(pairs[:, 0], pairs[:, 1], pieces + 1, axis=1) for pairs in ends]
+    return Grid(tuple(Axis(e[:, :-1].ravel(), e[:, 1:].ravel(), order) for e in edges))
+
+
+def _products(factors: list[Float[Array, " _"]]) -> Float[Array, " all"]:
+    """The products of one entry of each factor, in row-major order."""
+    return reduce(lambda so_far, own: np.multiply.outer(so_far, own).ravel(), factors, np.ones(1))

@@ -8,13 +8,13 @@ A coupling that is not of low rank because of kinks goes to `kinks.py` instead o
 """
 
 import warnings
+from typing import TypeGuard
 
-from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_whole
 from attnrate.progress import Progress
-from attnrate.theory.decomposition import EPS, Gauge, Pod, Request
+from attnrate.theory.decomposition import EPS, Pod, Request, as_gauge
 from attnrate.theory.domain import Samples, as_domain
 from attnrate.theory.evaluate import Evaluator
-from attnrate.theory.matrix import DENSE_SAMPLES, decompose_samples
 from attnrate.theory.search import search
 from attnrate.theory.watch import MOST_EVALUATIONS, Listener, Watch
 
@@ -51,27 +51,24 @@ def pod(
     """
     du = as_domain(u, "u")
     dv = du if v is None else as_domain(v, "v")
-    if isinstance(rtol, bool) or not isinstance(rtol, int | float) or not 0 < rtol < 1:
+    if not _positive(rtol) or not rtol < 1:
         raise InputError("rtol must lie between 0 and 1", rtol, "The default is 1e-12.")
     most = require_whole("max_rank", max_rank, 1)
-    require_choice("gauge", gauge, (None, "softmax"))
-    modulo: Gauge = None if gauge is None else "softmax"
+    ask = Request(max(float(rtol), 64 * EPS), most, as_gauge(gauge))
     evaluations = None
     if max_evaluations is not None:
         evaluations = require_whole("max_evaluations", max_evaluations, 1)
     elif not (isinstance(du, Samples) and isinstance(dv, Samples)):
         evaluations = MOST_EVALUATIONS
-    seconds = None if max_seconds is None else _positive("max_seconds", max_seconds)
-    ask = Request(max(float(rtol), 64 * EPS), most, modulo)
+    if max_seconds is not None and not _positive(max_seconds):
+        raise InputError(
+            "max_seconds must be a positive number", max_seconds, "Leave it out for no limit."
+        )
     with Progress(after=_QUIET) as shown:
-        watch = Watch(evaluations, seconds, progress or (lambda now: shown.at(str(now))))
+        watch = Watch(evaluations, max_seconds, progress or (lambda now: shown.at(str(now))))
         evaluator = Evaluator(rho, du, dv, watch)
-        if isinstance(du, Samples) and isinstance(dv, Samples) and _few(du) and _few(dv):
-            result = decompose_samples(evaluator, du, dv, ask)
-        else:
-            result = search(evaluator, du, dv, ask)
+        result = search(evaluator, du, dv, ask)
     evaluator.watch = Watch()  # phi and psi of samples ask rho again, whenever they are used
-    result = result.scaled(evaluator.unit)
     if not result.converged:
         why = "the budget was spent; raise it or rtol" if watch.spent else "raise rtol"
         warnings.warn(
@@ -85,11 +82,5 @@ def pod(
     return result
 
 
-def _few(samples: Samples) -> bool:
-    return len(samples.points) <= DENSE_SAMPLES
-
-
-def _positive(what: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise InputError(f"{what} must be a positive number", value, "Leave it out for no limit.")
-    return float(value)
+def _positive(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(value > 0)

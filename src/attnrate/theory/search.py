@@ -11,16 +11,16 @@ from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from scipy.linalg import qr, svd
 
-from attnrate.theory.cross import Cross, SliceFunction, find_cross, focused, holds, kinked, resolve
-from attnrate.theory.decomposition import EPS, Pod, Request, assemble, count_values
-from attnrate.theory.domain import Domain, Region, Samples
+from attnrate.theory.cross import Cross, find_cross, focused, kinked, resolve
+from attnrate.theory.decomposition import Pod, Request, assemble
+from attnrate.theory.domain import Domain, Mesh, Region, Samples
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.fresh import Factor, FreshPairs, Misses
 from attnrate.theory.kinks import decompose_kinked
-from attnrate.theory.matrix import decompose_samples
+from attnrate.theory.matrix import DENSE_SAMPLES, decompose_samples
 from attnrate.theory.panels import FULL_ORDER, Array, Axis, Grid
 from attnrate.theory.watch import BudgetSpent
 
@@ -50,6 +50,8 @@ _SAMPLES_RANK = 256
 def search(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
     """The decomposition of rho on du x dv, to the accuracy asked for or until the budget ends."""
     looking = _Search(rho, du, dv, ask)
+    if looking.samples and max(len(side.points) for side in looking.samples) <= DENSE_SAMPLES:
+        return decompose_samples(rho, *looking.samples, ask)
     try:
         while not looking.done:
             looking.round()
@@ -64,13 +66,21 @@ class _Search:
     def __init__(self, rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> None:
         self._rho, self._du, self._dv, self._ask = rho, du, dv, ask
         self._generator = np.random.default_rng(0)
-        self._gu, self._gv = _start(du), _start(dv)
+        self._gu, self._gv = (d if isinstance(d, Samples) else d.start_grid() for d in (du, dv))
+        #: the two sides where both are samples, and where both are intervals or unions of them
+        self.samples: tuple[Samples, Samples] | None = None
+        self._intervals: tuple[Region, Region] | None = None
+        if isinstance(du, Samples) and isinstance(dv, Samples):
+            self.samples = du, dv
+        elif isinstance(du, Region) and isinstance(dv, Region) and du.d == dv.d == 1:
+            self._intervals = du, dv
         self._rounds = 0
         #: whether the grids were refined for a feature, and whether they resolve it then
         self._focused: Literal["no", "resolved", "in vain"] = "no"
         self._best: Pod | None = None
-        self._cross: tuple[Cross, Grid | Samples, Grid | Samples] | None = None
-        self._rank, self._tried = 0, False
+        #: the last cross and its grids, until it is tried
+        self._untried: tuple[Cross, Mesh, Mesh] | None = None
+        self._rank = 0
         self.done = False
 
     @cached_property
@@ -80,7 +90,7 @@ class _Search:
 
     def result(self) -> Pod:
         """The best answer so far; of a cross that the budget has left untried, as it is."""
-        if not self._tried:
+        if self._untried is not None:
             with self._rho.watch.free():
                 self._try(refine=False)
         assert self._best is not None
@@ -88,33 +98,37 @@ class _Search:
 
     def round(self) -> None:
         """One cross; what it gives, if it is sound; and the grids of the next round."""
-        rho, ask, du, dv = self._rho, self._ask, self._du, self._dv
+        rho, ask = self._rho, self._ask
         self._rounds += 1
         cross = self._find_cross()
         finer = (_finer(self._gu, cross), _finer(self._gv, cross))
         stuck = finer == (None, None) or self._rounds == _ROUNDS
-        few = du.draw(_FEW, self._generator), dv.draw(_FEW, self._generator)
+        few = self._du.draw(_FEW, self._generator), self._dv.draw(_FEW, self._generator)
         # zero wherever rho was seen so far: it is looked at more closely before that is believed
         unseen = cross.scale == 0.0 and not stuck
-        sound = cross.complete and not unseen and holds(cross, rho, *few, 100 * ask.rtol)
+        sound = cross.complete and not unseen and cross.holds(*few, 100 * ask.rtol)
         # a kink in a part of the domain can be of full rank there and yet complete and sound
         large = cross.rank > _most_rank(self._gu, self._gv) // 4
         suspect = len(self._gu.nodes) >= _CROSS_ORDERS[0] and (not sound or large)
-        if not unseen and self._on_intervals:
-            kinks = suspect and self._focused != "resolved" and self._kinked(cross.v)
-            if (stuck and not sound) or kinks:
-                return self._settle(decompose_kinked(rho, *self._regions, ask, self._pairs))
-        if isinstance(du, Samples) and isinstance(dv, Samples) and not sound and self._matrix_pays:
-            return self._settle(decompose_samples(rho, du, dv, ask))
+        if not unseen and self._intervals:
+            look = suspect and self._focused != "resolved"
+            (axis,) = self._intervals[0].start_grid().axes
+            panels = _in_panels(axis, _KINK_PANELS)
+            if (look and kinked(rho, panels, cross.v[:_SLICES])) or (stuck and not sound):
+                result = decompose_kinked(rho, *self._intervals, ask, self._pairs)
+                return self._keep(result, last=True)
+        if self.samples and not sound and self._matrix_pays:
+            return self._keep(decompose_samples(rho, *self.samples, ask), last=True)
         if sound or stuck:
             misses = self._try()
             if self.done:
                 return None
             least = 10 * ask.rtol * max(cross.scale, self._pairs.largest(rho))
             found = misses.worst(_PLACES, least)
-            if self._on_intervals and len(found) and misses.share(least) < _LOCAL:
+            if self._intervals and len(found) and misses.share(least) < _LOCAL:
                 if self._focused == "in vain" or stuck:  # a kink along a curve
-                    return self._settle(decompose_kinked(rho, *self._regions, ask, self._pairs))
+                    result = decompose_kinked(rho, *self._intervals, ask, self._pairs)
+                    return self._keep(result, last=True)
                 finer, seen = self._focus(misses, found, least)
                 self._focused = "resolved" if seen else "in vain"
             elif stuck:
@@ -137,59 +151,41 @@ class _Search:
             cross = look()
             while self._rho.change_unit(max(cross.scale, self._pairs.largest(self._rho))):
                 cross = look()
-        self._cross, self._rank, self._tried = (cross, self._gu, self._gv), cross.rank, False
+        self._untried, self._rank = (cross, self._gu, self._gv), cross.rank
         return cross
 
     def _try(self, refine: bool = True) -> Misses:
         """Phases 2 to 4 for the last cross; the answer is kept if it is the best so far."""
-        assert self._cross is not None
-        cross, gu, gv = self._cross
+        assert self._untried is not None
+        cross, gu, gv = self._untried
         rho, ask = self._rho, self._ask
-        left, right = (SliceFunction(cross, rho, side) for side in "uv")
-        size_left = np.sqrt(gu.weights @ cross.on_u**2)
-        size_right = np.sqrt(gv.weights @ cross.on_v**2)
-        norm = _frobenius(cross.on_u, gu.weights, cross.on_v, gv.weights)
+        on_u, on_v = cross.pivots.left, cross.pivots.right.T
+        size_left, size_right = np.sqrt(gu.weights @ on_u**2), np.sqrt(gv.weights @ on_v**2)
+        norm = _frobenius(on_u, gu.weights, on_v, gv.weights)
         tolerance = ask.fine * norm if refine else np.inf
-        ru, left_values, miss_u = resolve(gu, left, cross.on_u, size_right, tolerance)
-        rv, right_values, miss_v = resolve(gv, right, cross.on_v, size_left, tolerance)
-        sides = Factor(self._du, ru, left_values), Factor(self._dv, rv, right_values)
+        ru, left_values, miss_u = resolve(gu, cross.left, on_u, size_right, tolerance)
+        rv, right_values, miss_v = resolve(gv, cross.right, on_v, size_left, tolerance)
+        sides = Factor(ru, left_values), Factor(rv, right_values)
         misses = self._pairs.misses(rho, *sides)
         error = float(np.hypot(misses.norm(), np.hypot(miss_u, miss_v)))
         self._keep(_from_factors(rho, *sides, error, ask))
         return misses
 
-    def _keep(self, result: Pod) -> None:
-        self._tried = True
+    def _keep(self, result: Pod, last: bool = False) -> None:
+        """Take a result if it is the best so far; it ends the search if it is to be the last."""
+        self._untried = None
         if self._best is None or result.residual < self._best.residual:
             self._best = result
             self._rho.watch.error = result.error
-        self.done = self._best.converged
-
-    def _settle(self, result: Pod) -> None:
-        """Take what another method gives for the end of the search."""
-        self._keep(result)
-        self.done = True
+        self.done = last or self._best.converged
 
     @property
     def _matrix_pays(self) -> bool:
         """Whether both sides are samples, and few enough for all pairs to be asked for."""
-        counts = [len(d.points) for d in (self._du, self._dv) if isinstance(d, Samples)]
-        few = len(counts) == 2 and max(counts) <= _MOST_SAMPLES
-        return few and self._rho.watch.affords(counts[0] * counts[1])
-
-    @property
-    def _on_intervals(self) -> bool:
-        return all(isinstance(d, Region) and d.d == 1 for d in (self._du, self._dv))
-
-    @property
-    def _regions(self) -> tuple[Region, Region]:
-        assert isinstance(self._du, Region)
-        assert isinstance(self._dv, Region)
-        return self._du, self._dv
-
-    def _kinked(self, v: Float[Array, "slices one"]) -> bool:
-        (axis,) = self._regions[0].start_grid().axes
-        return kinked(self._rho, Grid((_in_panels(axis, _KINK_PANELS),)), v[:_SLICES])
+        if self.samples is None:
+            return False
+        m, n = (len(side.points) for side in self.samples)
+        return max(m, n) <= _MOST_SAMPLES and self._rho.watch.affords(m * n)
 
     def _focus(
         self, misses: Misses, found: Int[Array, " places"], least: float
@@ -209,16 +205,12 @@ class _Search:
         return (grids[0], grids[1]), seen
 
 
-def _start(domain: Domain) -> Grid | Samples:
-    return domain if isinstance(domain, Samples) else domain.start_grid()
-
-
-def _most_rank(gu: Grid | Samples, gv: Grid | Samples) -> int:
+def _most_rank(gu: Mesh, gv: Mesh) -> int:
     """The rank up to which a cross on these grids says something of rho between their nodes."""
     return min(len(g.nodes) * (5 if isinstance(g, Samples) else 3) // 5 for g in (gu, gv))
 
 
-def _finer(grid: Grid | Samples, cross: Cross) -> Grid | None:
+def _finer(grid: Mesh, cross: Cross) -> Grid | None:
     """The next grid on which a cross is looked for, or None where it would be too large."""
     if isinstance(grid, Samples):
         return None
@@ -260,8 +252,5 @@ def _from_factors(rho: Evaluator, left: Factor, right: Factor, error: float, ask
     norm = float(np.linalg.norm(core))
     q_right, core = q_right[:, constants:], core[:, constants:]
     a, sigma, bt = svd(core, full_matrices=False, check_finite=False)
-    error = max(error, EPS * norm)
-    keep = count_values(sigma, norm, ask)
-    sides = (left.domain, gu, q_left @ a), (right.domain, gv, q_right @ bt.T)
-    judged = (error, error <= ask.rtol * norm, norm)
-    return assemble(rho, *sides, sigma, keep, 0.0, judged, ask)
+    sides = Factor(gu, q_left @ a), Factor(gv, q_right @ bt.T)
+    return assemble(rho, *sides, sigma, np.zeros_like(sigma), norm, ask, least=error)
