@@ -4,7 +4,7 @@ import pytest
 
 from attnrate.experiments.contract import to_plain
 from attnrate.experiments.kits.compiled import Gauge, Theory
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 
 
 def test_theory_stays_below_its_bound_and_ends_at_the_rank():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnrate.experiments.kits.logits import Coupling, logit_errors
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.targets import spectral_target
 from attnrate.theory.compile import compile_target
 

@@ -21,7 +21,7 @@ from attnrate.experiments.kits.real import (
     gaps,
     unfinished,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.models.vit import ViTSettings
 from attnrate.statistics import Interval
 from attnrate.training import images

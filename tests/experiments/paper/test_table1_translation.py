@@ -15,7 +15,7 @@ from attnrate.experiments.paper.table1_translation import (
     TextSettings,
     train_on,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.targets.alter import MOVED
 from attnrate.training.sentences import Sentences
