@@ -212,12 +212,10 @@ def to_plain(value: Outcome | Work) -> Plain:
     return made
 
 
+_checker: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
     """The dataclass with these values, checked; names that it does not have are passed over."""
     made: T = _checker(kind).validate_python(dict(values))
     return made
-
-
-@cache
-def _checker(kind: Any) -> Any:
-    return TypeAdapter(kind)
