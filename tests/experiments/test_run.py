@@ -21,7 +21,7 @@ from attnrate.experiments.contract import (
     Results,
     Work,
 )
-from attnrate.experiments.kits.compiled import Theory
+from attnrate.experiments.kits.curves import Theory
 from attnrate.experiments.kits.fits import errors
 from attnrate.experiments.run import (
     conclude_folder,

@@ -24,6 +24,7 @@ import numpy as np
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.kits.fits import PowerLaw, fit_power_law
 from attnrate.experiments.kits.images import (
     PRESETS,
     ROUNDING,
@@ -33,7 +34,6 @@ from attnrate.experiments.kits.images import (
     largest_jobs,
     profiled,
 )
-from attnrate.experiments.kits.power_law import PowerLaw, fit_power_law
 from attnrate.experiments.kits.real import at_least, at_most, below, decided, over_seeds, unfinished
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.spectra.measures import tails
