@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import torch
 
-from attnrate.experiments.contract import Fit, Preset, Work
+from attnrate.experiments.contract import Fit, L, Preset, Work
 from attnrate.fitting.job import Sized
 from attnrate.fitting.trial import Trial
 from attnrate.models import Transformer
@@ -33,14 +32,6 @@ RECIPES: Mapping[Preset, Settings] = {preset: strong(steps) for preset, steps in
 #: Expected seconds of one step of Fig. 1's full model, and of a fit by these recipes
 STEP = 0.014
 SECONDS: Mapping[Preset, float] = {preset: STEP * steps for preset, steps in STEPS.items()}
-
-
-class _Seeded(Protocol):
-    @property
-    def seed(self) -> int: ...
-
-
-L = TypeVar("L", bound=_Seeded)
 
 
 @dataclass(frozen=True, order=True)
@@ -75,9 +66,11 @@ class Spectral:
         """The exponent that the paper prints, 2 alpha - 1."""
         return 2 * self.alpha - 1
 
-    def fit(self, label: L, model: Settings, recipe: Settings, seconds: float) -> Sized[Fit[L]]:
-        """A fit of Eq. 5 with these settings, by its label's seed, that takes those seconds."""
-        trial = Trial(self.settings, {"kind": "transformer", **model}, recipe, label.seed)
+    def fit(
+        self, label: L, model: Settings, recipe: Settings, seed: int, seconds: float
+    ) -> Sized[Fit[L]]:
+        """A fit of Eq. 5 with these settings that is expected to take these seconds."""
+        trial = Trial(self.settings, {"kind": "transformer", **model}, recipe, seed)
         return Sized(Fit(label, trial), seconds)
 
     def build(self) -> AttentionTarget:

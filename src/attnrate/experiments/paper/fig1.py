@@ -151,7 +151,7 @@ def _full(chosen: Chosen) -> Plan:
     cells += [("paper", target, m_h, by_adam, adam) for target, m_h in chosen.adam_cells]
     cells += [("long", target, m_h, {"name": "strong"}, long) for target, m_h in chosen.long_cells]
     return [
-        target.fit(Trained(curve, target, m_h, seed), {"m_h": m_h}, recipe, seconds)
+        target.fit(Trained(curve, target, m_h, seed), {"m_h": m_h}, recipe, seed, seconds)
         for curve, target, m_h, recipe, seconds in cells
         for seed in chosen.seeds
     ]

@@ -165,6 +165,7 @@ def plan(preset: Preset) -> Plan:
             Trained(width, seed),
             {"m_h": TRAINED.rank, "width": width},
             RECIPES[preset],
+            seed,
             SECONDS[preset],
         )
         for width in chosen.widths

@@ -123,6 +123,7 @@ def plan(preset: Preset) -> Plan:
             Tried(name, target, size, seed),
             model_settings(VARIANTS[name], size),
             RECIPES[preset],
+            seed,
             SECONDS[preset] * VARIANTS[name].cost,
         )
         for target, size in chosen.cells
