@@ -135,7 +135,7 @@ def curve(label: str, points: Sequence[tuple[float, Interval]], group: str | Non
 
 def line(
     label: str,
-    points: Iterable[tuple[int, float]],
+    points: Iterable[tuple[float | int, float]],
     style: Style = "measured",
     group: str | None = None,
 ) -> Series:
