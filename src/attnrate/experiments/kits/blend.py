@@ -18,20 +18,29 @@ VARIANTS = ("as it is", "permuted", "causal")
 
 
 @dataclass(frozen=True)
-class PastAttention(Target):
-    """Eq. 8 with the positions after t hidden: Σ_{s≤t} softmax[ρ(x(t), x(·))](s) f(x(s))."""
+class _Made(Target):
+    """A target made of others, with the length, the inputs and the outputs of the first."""
 
-    base: AttentionTarget
     length: int = field(init=False)
     inputs: InputLaw = field(init=False)
     out: int = field(init=False)
     name: str = field(init=False)
 
+    def take(self, first: Target, name: str) -> None:
+        """Set the four fields; for `__post_init__`."""
+        shape = {"length": first.length, "inputs": first.inputs, "out": first.out}
+        for each, value in {**shape, "name": name}.items():
+            object.__setattr__(self, each, value)
+
+
+@dataclass(frozen=True)
+class PastAttention(_Made):
+    """Eq. 8 with the positions after t hidden: Σ_{s≤t} softmax[ρ(x(t), x(·))](s) f(x(s))."""
+
+    base: AttentionTarget
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", self.base.length)
-        object.__setattr__(self, "inputs", self.base.inputs)
-        object.__setattr__(self, "out", self.base.out)
-        object.__setattr__(self, "name", f"{self.base.name}, past only")
+        self.take(self.base, f"{self.base.name}, past only")
 
     def evaluate(self, x: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length out"]:
         """F of the mean of f over the past."""
@@ -45,7 +54,7 @@ class PastAttention(Target):
 
 
 @dataclass(frozen=True)
-class Blend(Target):
+class Blend(_Made):
     """(1-λ) (g - mean)/sd(g) + λ (h - mean)/sd(h) for two targets g, h of the same inputs.
 
     sd² is the mean over t of the variance of the output at t, so that both parts count alike, and
@@ -57,16 +66,9 @@ class Blend(Target):
     share: float
     means: tuple[float, float]
     scales: tuple[float, float]
-    length: int = field(init=False)
-    inputs: InputLaw = field(init=False)
-    out: int = field(init=False)
-    name: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", self.graph.length)
-        object.__setattr__(self, "inputs", self.graph.inputs)
-        object.__setattr__(self, "out", self.graph.out)
-        object.__setattr__(self, "name", f"blend λ={self.share:g}")
+        self.take(self.graph, f"blend λ={self.share:g}")
 
     def evaluate(self, x: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length out"]:
         """The weighted sum of both parts."""

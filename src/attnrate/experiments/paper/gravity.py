@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import torch
 
-from attnrate.experiments.claims import Claim
+from attnrate.experiments.claims import Claim, claim_of
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
 from attnrate.experiments.kits.fits import paired
 from attnrate.experiments.kits.maps import (
@@ -95,14 +95,10 @@ def plan(preset: Preset) -> Plan:
 
 def _fit(case: str) -> Pull:
     target: Settings = {"kind": "gravity", "bodies": BODIES, "dim": DIM}
-    plain: Settings = {"readout": "linear"}
+    model: Settings = {"readout": "linear"} if case == "plain" else {"position": "learned"}
     return Pull(
         target={**target, "permute": list(PERMUTATION)} if case == "permuted" else target,
-        model={
-            "kind": "transformer",
-            "m_h": M_H,
-            **(plain if case == "plain" else {"position": "learned"}),
-        },
+        model={"kind": "transformer", "m_h": M_H, **model},
         recipe={"lr": 0.01},
     )
 
@@ -173,12 +169,12 @@ def _attention_claim(plain: Group[PullOutcome]) -> Claim:
 def _equivariance_claim(by: Groups) -> Claim:
     gap, encoded = _largest(by["plain"]), _largest(by["encoded"])
     beside = "" if encoded is None else f"; with a learned encoding it is {encoded:.2g}"
-    return Claim(
-        "gravity-equivariance",
+    return claim_of(
+        "gravity",
+        "equivariance",
         "App. A.1",
         "Without position encoding Ĥ(x∘p) = Ĥ(x)∘p: the attention permutes with the bodies.",
-        "gravity",
-        "open" if gap is None else "holds" if gap <= ROUNDING else "does not hold",
+        at_most([] if gap is None else [gap], ROUNDING).verdict,
         "the fit without position encoding is not finished."
         if gap is None
         else f"largest |Â(x∘p) - Â(x)∘p| of the trained model = {gap:.2g}{beside}.",
