@@ -1,9 +1,7 @@
 """What runs a job in a worker: a fit, or the work of an experiment."""
 
-from importlib import import_module
-
 from attnrate.errors import InputError
-from attnrate.experiments import modules, paper
+from attnrate.experiments import names
 from attnrate.experiments.contract import MADE_BY, MISSING, Missing, Work, from_plain, to_plain
 from attnrate.fitting import trial as fits
 from attnrate.fitting.job import Plain
@@ -24,12 +22,11 @@ def run_job(settings: Plain) -> Plain:
 
 
 def _kind(work: str) -> type[Work]:
-    module = work.partition(".")[0]
-    if module not in modules():
+    experiment = work.partition(".")[0]
+    if experiment.replace("_", "-") not in names():
         raise InputError("the work is of no experiment", work, "Name it as EXPERIMENT.NAME.")
-    import_module(f"{paper.__name__}.{module}")
     if work not in Work.kinds:
-        known = sorted(name for name in Work.kinds if name.startswith(f"{module}."))
+        known = sorted(name for name in Work.kinds if name.startswith(f"{experiment}."))
         raise InputError("that experiment has no such work", work, f"It has {known}.")
     return Work.kinds[work]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from attnrate.experiments.contract import Done
 from attnrate.figures.figure import Series
-from attnrate.statistics import Interval
+from attnrate.statistics import Interval, mean
 
 #: Finished jobs whose outcomes have an `error`, None if the fit diverged
 Fits = Sequence[Done[Any, Any]]
@@ -45,3 +45,8 @@ def curve(label: str, points: Sequence[tuple[float, Interval]], group: str | Non
         tuple(one.high for _, one in points),
         group=group,
     )
+
+
+def spread(values: Sequence[float]) -> Interval:
+    """The mean of the values, with the least and the largest of them in place of an interval."""
+    return Interval(mean(values).value, min(values), max(values), len(values))
