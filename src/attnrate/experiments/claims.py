@@ -81,6 +81,11 @@ def below(found: Interval, limit: float) -> Verdict:
     return judge(found.high < limit, found.low > limit)
 
 
+def if_corrected(verdict: Verdict, how: str) -> str:
+    """`how` a statement must be read to hold, where its verdict says so; otherwise nothing."""
+    return how if verdict == "holds when corrected" else ""
+
+
 def claim_of(
     experiment: str,
     name: str,

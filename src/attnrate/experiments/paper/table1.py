@@ -50,7 +50,7 @@ from attnrate.experiments.kits.real import (
     TextSettings,
     steps_of,
 )
-from attnrate.figures.figure import Curves, Figure, Series, Table
+from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.fitting.job import Sized
 from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.statistics import Interval, mean
@@ -508,7 +508,7 @@ def _translated(one: Done[Text, TextOutcome]) -> dict[Way, TextScores]:
 
 def _whole(done: Sequence[Done[Text, TextOutcome]]) -> Table:
     """BLEU of all test sentences, with sacrebleu's interval over sentences."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for one in done:
         for way, scores in _translated(one).items():
             told = [f"{e.bleu:.2f} ± {e.bleu_half:.2f}" for e in (scores, scores.moved)]
