@@ -2,8 +2,7 @@
 
 `contract.py` says what an experiment is; `paper/` has them, one file each, found by being there;
 `kits/` has what several share. `claims.py` has claims and the rules of verdicts. `run.py` runs all
-jobs as one sweep (`turns.py` orders them, `work.py` runs one in a worker) and concludes;
-`record.py` keeps conclusions.
+jobs as one sweep, each by `run_job` in a worker, and concludes; `record.py` keeps conclusions.
 """
 
 from functools import cache

@@ -21,18 +21,12 @@ returns another frozen dataclass, its outcome. Both go to JSON and back by thems
         def run(self) -> BoundsOutcome: ...
 """
 
-import dataclasses
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import (
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    TypeVar,
-    get_type_hints,
-)
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -232,32 +226,14 @@ def select(found: Sequence[Done[J, O]], **wanted: object) -> list[Done[J, O]]:
 
 def to_plain(value: Outcome | Work) -> Plain:
     """A dataclass as plain JSON values, tuples as lists."""
-    made: Plain = _plain(value)
+    made: Plain = json.loads(json.dumps(asdict(value)))
     return made
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value
-
-
-_CHECKERS: dict[type[Any], TypeAdapter[Any]] = {}
+_checker: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
     """The dataclass with these values, checked; names that it does not have are passed over."""
-    if kind not in _CHECKERS:
-        _CHECKERS[kind] = TypeAdapter(kind)
-    made: T = _CHECKERS[kind].validate_python(dict(values))
+    made: T = _checker(kind).validate_python(dict(values))
     return made
-
-
-def outcome_type(work: type[Work]) -> type[Outcome]:
-    """What `run` of that kind of work returns, by its annotation."""
-    found: type[Outcome] = get_type_hints(work.run)["return"]
-    return found

@@ -22,7 +22,7 @@ from attnrate.experiments.kits.real import (
     steps_of,
     train_translator,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.models.vit import ViTSettings
 from attnrate.targets.alter import MOVED

@@ -18,7 +18,7 @@ from attnrate.experiments.paper.mff import (
     needed,
     unit_slope,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.fitting.build import complete
 
 concluded = partial(conclusions.concluded, mff.EXPERIMENT)

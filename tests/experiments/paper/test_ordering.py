@@ -25,7 +25,7 @@ from attnrate.experiments.paper.ordering import (
     plan,
     variance,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.targets import linear_target, spectral_target, swap_ends
 
 SHARES = {"as it is": (0.0, 0.5, 1.0), "permuted": (0.0, 1.0), "causal": (0.0, 1.0)}

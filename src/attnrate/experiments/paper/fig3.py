@@ -24,7 +24,7 @@ import numpy as np
 
 from attnrate.experiments.claims import Claim, Verdict, at_least, at_most, below, decided
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results, unfinished
-from attnrate.experiments.kits.fits import curve, spread
+from attnrate.experiments.kits.fits import PowerLaw, curve, fit_power_law, spread
 from attnrate.experiments.kits.images import (
     PRESETS,
     ROUNDING,
@@ -34,7 +34,6 @@ from attnrate.experiments.kits.images import (
     largest_jobs,
     profiled,
 )
-from attnrate.experiments.kits.power_law import PowerLaw, fit_power_law
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.spectra.measures import tails
 from attnrate.statistics import Interval, mean, slope

@@ -7,7 +7,7 @@ weights, and count over thousands of fresh inputs; the paper preset has a networ
 size far above the rank, too. Loss and error are those of the hard-max target.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,7 +37,7 @@ from attnrate.experiments.kits.panels import (
     rms,
 )
 from attnrate.figures.figure import Figure, Graph, Table
-from attnrate.statistics import Interval, mean
+from attnrate.statistics import mean
 
 POINTS, DIM = 6, 2
 #: ρ = 2 u·v - |v|² has rank 3; one more leaves the optimiser room. The paper does not give its m_h.
@@ -110,34 +110,63 @@ def _near_link(found: Group[RowsOutcome]) -> Number:
 
 
 def _links_claim(by: Groups) -> Claim:
-    links = {readout: _link(found) for readout, found in by.items()}
-    decided = _decided(
-        _right(links),
-        "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
-        "bring right links with it.",
-    )
-    parts = [
-        f"{share.percent} of fresh cases with {READOUTS[readout]}{share.seeds}"
-        for readout, share in links.items()
-        if share.count
-    ]
-    return claim(
+    return _share_claim(
         "fig4-links",
         "App. B.1, Fig. 4(a, b)",
         "The trained attention links each u to its nearest v.",
-        decided,
-        evidence(
-            "the strongest link is the nearest point in ",
-            parts,
-            f" (asked: {LEAST_LINK:.0%}, of every fit).",
-        ),
-        _worst(links),
+        {readout: _link(found) for readout, found in by.items()},
+        "the strongest link is the nearest point in ",
+        lambda readout, share: f" of fresh cases with {READOUTS[readout]}{share.seeds}",
+        "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
+        "bring right links with it.",
     )
 
 
-def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
-    """By every network F̂, whatever its head size; a linear F̂ may correct it."""
-    return corrected(met["network"] + met["wide"], met["linear"], how)
+def _same_token_claim(by: Groups) -> Claim:
+    """Prop. B.1 (2, 3) in use: where outputs agree, do they come from the same token?"""
+
+    def near(readout: str, share: Number) -> str:
+        del share
+        cases = by[readout].number(lambda one: one.rows.near, most=1.0)
+        return f" with {READOUTS[readout]} (there {cases.percent} of the cases are so near)"
+
+    return _share_claim(
+        "fig4-argmax",
+        "Prop. B.1 (2, 3) and the remark below it",
+        "Two representations of one target have the same argmax of ρ; though proved under "
+        "conditions only, this is found to hold generally in real applications.",
+        {readout: _near_link(found) for readout, found in by.items()},
+        f"where the output is within {NEAR} of the truth, the strongest link is the true one in ",
+        near,
+        "With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, is not at "
+        "hand.",
+    )
+
+
+def _share_claim(
+    name: str,
+    place: str,
+    statement: str,
+    shares: Mapping[str, Number],
+    before: str,
+    words: Callable[[str, Number], str],
+    how: str,
+) -> Claim:
+    """A claim that these shares of links are large, by the least share with a network F̂."""
+    seen = {readout: share for readout, share in shares.items() if share.count}
+    networks = [share for readout, share in seen.items() if readout != "linear"]
+    return claim(
+        name,
+        place,
+        statement,
+        _decided(_right(shares), how),
+        evidence(
+            before,
+            [share.percent + words(readout, share) for readout, share in seen.items()],
+            f" (asked: {LEAST_LINK:.0%}, of every fit).",
+        ),
+        min(networks, key=lambda share: share.value, default=mean([])),
+    )
 
 
 def _right(shares: Mapping[str, Number]) -> dict[str, Kept]:
@@ -145,41 +174,9 @@ def _right(shares: Mapping[str, Number]) -> dict[str, Kept]:
     return {readout: share.at_least(LEAST_LINK) for readout, share in shares.items()}
 
 
-def _worst(shares: Mapping[str, Number]) -> Interval:
-    """The least share of right links with a network F̂."""
-    found = [each for readout, each in shares.items() if readout != "linear" and each.count]
-    return min(found, key=lambda each: each.value, default=mean([]))
-
-
-def _same_token_claim(by: Groups) -> Claim:
-    """Prop. B.1 (2, 3) in use: where outputs agree, do they come from the same token?"""
-    near_link = {readout: _near_link(found) for readout, found in by.items()}
-    decided = _decided(
-        _right(near_link),
-        "With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, is not at "
-        "hand.",
-    )
-    parts = [
-        f"{share.percent} with {READOUTS[readout]} (there "
-        f"{by[readout].number(lambda one: one.rows.near, most=1.0).percent} of the cases are so "
-        "near)"
-        for readout, share in near_link.items()
-        if share.count
-    ]
-    return claim(
-        "fig4-argmax",
-        "Prop. B.1 (2, 3) and the remark below it",
-        "Two representations of one target have the same argmax of ρ; though proved under "
-        "conditions only, this is found to hold generally in real applications.",
-        decided,
-        evidence(
-            f"where the output is within {NEAR} of the truth, the strongest link is the true one "
-            "in ",
-            parts,
-            f" (asked: {LEAST_LINK:.0%}, of every fit).",
-        ),
-        _worst(near_link),
-    )
+def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
+    """By every network F̂, whatever its head size; a linear F̂ may correct it."""
+    return corrected(met["network"] + met["wide"], met["linear"], how)
 
 
 def _identity_claim(by: Groups) -> Claim:

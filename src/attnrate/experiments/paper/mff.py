@@ -7,43 +7,25 @@ squared error), beside the bound's second term; and networks of small width are 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
 from attnrate.experiments.claims import Claim, claim_of, judge
-from attnrate.experiments.contract import (
-    Conclusion,
-    Experiment,
-    Fit,
-    Outcome,
-    Plan,
-    Preset,
-    Results,
-)
-from attnrate.experiments.kits.fits import Fits
+from attnrate.experiments.contract import Conclusion, Experiment, Outcome, Plan, Preset, Results
+from attnrate.experiments.kits.fits import Fits, error_panel, known, line, listed, shown, slope_of
 from attnrate.experiments.kits.spectral import (
     LONG,
     RECIPES,
     SECONDS,
     Spectral,
     SpectralWork,
-    cell,
-    error_panel,
-    error_series,
-    known,
-    line,
     outputs,
-    points,
-    shown,
-    sizes_of,
-    slope_of,
 )
-from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
+from attnrate.figures.figure import Cell, Curves, Figure, Table
 from attnrate.fitting.job import Sized
-from attnrate.fitting.trial import Trial
 from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.theory.bounds import best_split, jackson_bound
 from attnrate.theory.compile import compile_target
@@ -179,16 +161,17 @@ def plan(preset: Preset) -> Plan:
         Sized(Split(alpha=t.alpha, rank=t.rank, parameters=PARAMETERS), 1.0) for t in TARGETS
     ]
     fits: Plan = [
-        Sized(Fit(Trained(width, seed), _trial(preset, width, seed)), SECONDS[preset])
+        TRAINED.fit(
+            Trained(width, seed),
+            {"m_h": TRAINED.rank, "width": width},
+            RECIPES[preset],
+            seed,
+            SECONDS[preset],
+        )
         for width in chosen.widths
         for seed in chosen.seeds
     ]
     return [*compiled, *splits, *fits]
-
-
-def _trial(preset: Preset, width: int, seed: int) -> Trial:
-    model = {"kind": "transformer", "m_h": TRAINED.rank, "width": width}
-    return Trial(TRAINED.settings, model, RECIPES[preset], seed)
 
 
 #: Piecewise-linear interpolation: β = 2, in mean squared error 2β
@@ -205,10 +188,10 @@ CLOSE = 0.25
 
 @dataclass(frozen=True)
 class Runs:
-    """What is finished: compiled errors by target and m_h, splits by target, and the fits."""
+    """What is finished: what was compiled, by target and m_h; best (m_h, m_ff), and the fits."""
 
     compiled: Mapping[Spectral, Mapping[int, CompiledOutcome]]
-    splits: Mapping[Spectral, SplitOutcome]
+    splits: Mapping[Spectral, Sequence[tuple[int, float]]]
     trained: Fits
 
     def of(self, target: Spectral) -> Mapping[int, CompiledOutcome]:
@@ -226,10 +209,7 @@ class Runs:
 
     def split_growth(self, target: Spectral) -> Interval:
         """The exponent of m_ff in m_h along the best splits."""
-        split = self.splits.get(target)
-        if split is None:
-            return slope_of([])
-        return slope_of([*zip(split.m_h, map(float, split.m_ff), strict=True)], 3)
+        return slope_of(self.splits.get(target, []), 3)
 
 
 def read(results: Results) -> Runs:
@@ -237,8 +217,11 @@ def read(results: Results) -> Runs:
     found: dict[Spectral, dict[int, CompiledOutcome]] = {}
     for one in sorted(results.of(Compiled, CompiledOutcome), key=lambda one: one.job.m_h):
         found.setdefault(one.job.target, {})[one.job.m_h] = one.outcome
-    splits = {one.job.target: one.outcome for one in results.of(Split, SplitOutcome)}
-    return Runs(found, splits, results.fits(Trained))
+    splits = {
+        one.job.target: [*zip(one.outcome.m_h, map(float, one.outcome.m_ff), strict=True)]
+        for one in results.of(Split, SplitOutcome)
+    }
+    return Runs(found, splits, Fits(results.fits(Trained)))
 
 
 def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
@@ -321,7 +304,6 @@ def _rate(runs: Runs) -> Claim:
 def _must_grow(runs: Runs) -> Claim:
     found = {t.name: runs.growth(t) for t in TARGETS}
     seen = {name: g for name, g in found.items() if known(g) and not math.isnan(g.low)}
-    told = "; ".join(f"{name}: {g}" for name, g in seen.items())
     return _claim(
         "must-grow",
         "Sec. 4.3, after Eq. 18",
@@ -332,7 +314,7 @@ def _must_grow(runs: Runs) -> Claim:
             enough=bool(seen),
         ),
         "The m_ff from which the compiled error is within 10 % of that with exact bases grows "
-        f"like m_h to the power {told or 'not run'}.",
+        f"like m_h to the power {listed(seen)}.",
         next(iter(seen.values()), None),
     )
 
@@ -341,6 +323,7 @@ def _condition(runs: Runs) -> Claim:
     """Decided by the exponent along which the second term is constant: (β+1)/β, or more."""
     printed = (BETA + 1) / BETA
     found = {t.name: runs.growth(t) for t in TARGETS}
+    needs = listed({name: shown(g) for name, g in found.items()})
     asked = [e for e in (demanded(runs, t) for t in TARGETS) if known(e)]
     most = max(asked, key=lambda e: e.value, default=slope_of([]))
     verdict = judge(all(e.high <= printed + CLOSE for e in asked), fails=False, enough=bool(asked))
@@ -353,7 +336,6 @@ def _condition(runs: Runs) -> Claim:
         )
         if all(g.high < most.low for g in found.values()):
             correction += " The error itself asks for less."
-    needs = "; ".join(f"{name}: {shown(g)}" for name, g in found.items())
     return _claim(
         "condition",
         "Sec. 4.3, after Eq. 18",
@@ -368,19 +350,13 @@ def _condition(runs: Runs) -> Claim:
 
 
 def _bound_grows(runs: Runs) -> Claim:
-    rows = [list(runs.of(target).values()) for target in TARGETS]
-    grows = [
-        b > a
-        for some in rows
-        for values in (
-            [at_fixed(one, one.printed) for one in some],
-            [at_fixed(one, one.rigorous) for one in some],
-        )
-        for a, b in pairwise(values)
-    ]
-    error_grows = [
-        b > a for some in rows for a, b in pairwise(at_fixed(one, one.total) for one in some)
-    ]
+    steps = [step for target in TARGETS for step in pairwise(runs.of(target).values())]
+
+    def grown(values: Callable[[CompiledOutcome], Sequence[float]]) -> list[bool]:
+        return [at_fixed(b, values(b)) > at_fixed(a, values(a)) for a, b in steps]
+
+    grows = [*grown(lambda one: one.printed), *grown(lambda one: one.rigorous)]
+    error_grows = grown(lambda one: one.total)
     # the error that falls in a step is an example of "not necessarily"
     holds = all(grows) and not all(error_grows)
     return _claim(
@@ -413,11 +389,9 @@ def _units_panel(runs: Runs, target: Spectral) -> Curves:
     for m_h, one in runs.of(target).items():
         if m_h in (1, 4, 16):
             word = f"m_h = {m_h}"
-            errors, bounds = (
-                dict(zip(one.m_ff, values, strict=True)) for values in (one.networks, one.rigorous)
-            )
-            series.append(replace(line(f"compiled, {word}", errors), group=word))
-            series.append(replace(line(f"rigorous, {word}", bounds, "theory"), group=word))
+            errors, bounds = (zip(one.m_ff, y, strict=True) for y in (one.networks, one.rigorous))
+            series.append(line(f"compiled, {word}", errors, group=word))
+            series.append(line(f"rigorous, {word}", bounds, "theory", word))
     return Curves(
         target.name, "pieces m_ff", "squared error of the networks", tuple(series), "log", "log"
     )
@@ -426,19 +400,17 @@ def _units_panel(runs: Runs, target: Spectral) -> Curves:
 def _needed_panel(runs: Runs) -> Curves:
     series = []
     for target in TARGETS:
-        found, split = runs.needed(target), runs.splits.get(target)
+        found, split = runs.needed(target), runs.splits.get(target, [])
         if found:
-            series.append(line(target.name, found))
-        if split is not None:
-            x, y = tuple(map(float, split.m_h)), tuple(map(float, split.m_ff))
-            word = f"best split of the bound, {target.name}"
-            series.append(Series(word, x, y, style="theory"))
+            series.append(line(target.name, found.items()))
+        if split:
+            series.append(line(f"best split of the bound, {target.name}", split, "theory"))
     return Curves("What m_h asks of m_ff", "head size m_h", "m_ff", tuple(series), "log", "log")
 
 
 def _width_panel(runs: Runs) -> Curves:
     named = f"α = {TRAINED.alpha:g}, r = m_h = {TRAINED.rank}" if runs.trained else "trained"
-    return error_panel(named, "width", [error_series("trained", runs.trained, "width")])
+    return error_panel(named, "width", [runs.trained.series("trained", "width")])
 
 
 def table(runs: Runs) -> Table:
@@ -468,24 +440,24 @@ def table(runs: Runs) -> Table:
 
 def paragraphs(runs: Runs) -> tuple[str, ...]:
     """What m_ff does, compiled and trained."""
-    grown = "; ".join(f"{t.name}: {shown(runs.growth(t))}" for t in TARGETS)
-    spent = "; ".join(f"{t.name}: {shown(runs.split_growth(t))}" for t in TARGETS)
+    grown = listed({t.name: shown(runs.growth(t)) for t in TARGETS})
+    spent = listed({t.name: shown(runs.split_growth(t)) for t in TARGETS})
     text = (
         "The compiled networks interpolate sqrt(σ_k) sin 2πku, f and F with m_ff linear pieces, so "
         "that their error is that of Theorem 4.1's second term alone. The m_ff that keeps the "
         f"error within 10 % of that with exact bases grows like m_h to the power {grown}. "
         f"A budget split by the rigorous bound lets m_ff grow like m_h to the power {spent}."
     )
-    widths = sizes_of(runs.trained, "width")
+    widths = runs.trained.sizes("width")
     if len(widths) < 2:
         return (text,)
-    ends = [cell(runs.trained, width=width) for width in (widths[0], widths[-1])]
-    fitted = slope_of(points(runs.trained, "width"))
+    ends = [runs.trained.mean(width=width) for width in (widths[0], widths[-1])]
+    exponent = runs.trained.slope("width")
     return (
         text,
         f"Trained networks of width {widths[0]} and {widths[-1]} (three hidden layers, strong "
         f"recipe) reach {shown(ends[0])} and {shown(ends[1])} where m_h = r, so that the coupling "
-        f"can be exact: the error falls with the exponent {shown(fitted)} in the width, and what "
+        f"can be exact: the error falls with the exponent {shown(exponent)} in the width, and what "
         "is left at the largest width is also the optimiser's.",
     )
 

@@ -15,37 +15,10 @@ from functools import cache, partial
 import torch
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
-from attnrate.experiments.contract import (
-    Conclusion,
-    Done,
-    Experiment,
-    Fit,
-    FitOutcome,
-    Plan,
-    Preset,
-    Results,
-    select,
-)
-from attnrate.experiments.kits.fits import paired
-from attnrate.experiments.kits.spectral import (
-    LONG,
-    RECIPES,
-    SECONDS,
-    Settings,
-    Spectral,
-    cell,
-    error_panel,
-    error_series,
-    known,
-    known_value,
-    points,
-    shown,
-    sizes_of,
-    slope_of,
-)
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.kits.fits import Fits, error_panel, known, known_value, listed, shown
+from attnrate.experiments.kits.spectral import LONG, RECIPES, SECONDS, Settings, Spectral
 from attnrate.figures.figure import Figure, Table
-from attnrate.fitting.job import Sized
-from attnrate.fitting.trial import Trial
 from attnrate.models import Transformer
 from attnrate.models.base import nearest_size
 from attnrate.statistics import Interval, geometric_mean, mean
@@ -142,18 +115,15 @@ class Tried:
     seed: int
 
 
-Tries = Sequence[Done[Fit[Tried], FitOutcome]]
-
-
 def plan(preset: Preset) -> Plan:
     """Every variant on every target and total head size."""
     chosen = CHOSEN[preset]
     return [
-        Sized(
-            Fit(
-                Tried(name, target, size, seed),
-                Trial(target.settings, model_settings(VARIANTS[name], size), RECIPES[preset], seed),
-            ),
+        target.fit(
+            Tried(name, target, size, seed),
+            model_settings(VARIANTS[name], size),
+            RECIPES[preset],
+            seed,
             SECONDS[preset] * VARIANTS[name].cost,
         )
         for target, size in chosen.cells
@@ -173,7 +143,7 @@ def model_settings(variant: Variant, size: int) -> Settings:
 
 def conclude(results: Results) -> Conclusion:
     """The error of every variant beside the baseline's."""
-    tries = results.fits(Tried)
+    tries = Fits(results.fits(Tried))
     return Conclusion(paragraphs(tries), (figure(tries),), tables(tries), claims(tries))
 
 
@@ -223,40 +193,39 @@ QUESTIONS = (
 _claim = partial(claim_of, "open-questions")
 
 
-def ratios(tries: Tries, variant: str, **wanted: object) -> list[float]:
+def ratios(tries: Fits, variant: str, **wanted: object) -> list[float]:
     """error of the variant / error of the baseline in every cell and seed that both have."""
-    one, base = (select(tries, variant=name, **wanted) for name in (variant, BASELINE))
-    return paired(one, base, "target", "size", "seed")
+    one, base = (tries.where(variant=name, **wanted) for name in (variant, BASELINE))
+    return one.over(base, "target", "size", "seed")
 
 
-def size_slope(tries: Tries, variant: str, target: Spectral) -> Interval:
+def size_slope(tries: Fits, variant: str, target: Spectral) -> Interval:
     """The exponent of the error in the total head size."""
-    return slope_of(points(select(tries, variant=variant, target=target), "size"))
+    return tries.where(variant=variant, target=target).slope("size")
 
 
-def _present(tries: Tries) -> list[str]:
-    return [name for name in VARIANTS if select(tries, variant=name)]
+def _present(tries: Fits) -> list[str]:
+    return [name for name in VARIANTS if tries.where(variant=name)]
 
 
-def _targets(tries: Tries) -> list[Spectral]:
+def _targets(tries: Fits) -> list[Spectral]:
     return sorted({one.label.target for one in tries})
 
 
-def _varied(tries: Tries) -> list[Spectral]:
+def _varied(tries: Fits) -> list[Spectral]:
     """The targets that were learned with more than one head size."""
-    return [t for t in _targets(tries) if len(sizes_of(select(tries, target=t), "size")) > 1]
+    return [t for t in _targets(tries) if len(tries.where(target=t).sizes("size")) > 1]
 
 
-def claims(tries: Tries) -> tuple[Claim, ...]:
+def claims(tries: Fits) -> tuple[Claim, ...]:
     """What the theory leaves out, and whether leaving it out changes the picture."""
     return (*(_answer(tries, question) for question in QUESTIONS), _phenomenon(tries))
 
 
-def _answer(tries: Tries, question: Question) -> Claim:
+def _answer(tries: Fits, question: Question) -> Claim:
     """Holds if every variant of the question does the same as Eq. 5, and not if one does not."""
     found = {variant: ratios(tries, variant) for variant in question.variants}
     seen = {variant: geometric_mean(r) for variant, r in found.items() if r}
-    told = "; ".join(f"{variant}: {r}" for variant, r in seen.items())
     each = {variant: _same(seen[variant], found[variant]) for variant in seen}
     others = [variant for variant, said in each.items() if said == "does not hold"]
     correction = "; ".join(
@@ -273,7 +242,7 @@ def _answer(tries: Tries, question: Question) -> Claim:
         question.statement,
         judge(set(each.values()) == {"holds"}, bool(others)),
         "Error over that of Eq. 5 with the same total head size and parameters: "
-        f"{told or 'not run'} (the same is taken as within a factor {SAME:g}).",
+        f"{listed(seen)} (the same is taken as within a factor {SAME:g}).",
         seen.get(decisive),
         correction and correction[0].upper() + correction[1:] + ".",
     )
@@ -289,7 +258,7 @@ def _within(least: float, most: float) -> Verdict:
     return judge(least >= 1 / SAME and most <= SAME, most < 1 / SAME or least > SAME)
 
 
-def _phenomenon(tries: Tries) -> Claim:
+def _phenomenon(tries: Fits) -> Claim:
     """Decided by the mean exponent of the variants named, where the error of Eq. 5 falls."""
     # the statement does not name the scale
     named = {name for one in QUESTIONS if one.name != "scale" for name in one.variants}
@@ -321,7 +290,7 @@ def _falls(found: Interval) -> bool:
     return known(found) and (found.high < 0 or (found.count == 2 and found.value < 0))
 
 
-def figure(tries: Tries) -> Figure:
+def figure(tries: Fits) -> Figure:
     """Errors over the total head size, a panel a target."""
     return Figure(
         "open-questions",
@@ -333,7 +302,7 @@ def figure(tries: Tries) -> Figure:
                 target.name,
                 "total head size, heads · m_h",
                 [
-                    error_series(name, select(tries, variant=name, target=target), "size")
+                    tries.where(variant=name, target=target).series(name, "size")
                     for name in _present(tries)
                 ],
             )
@@ -342,25 +311,25 @@ def figure(tries: Tries) -> Figure:
     )
 
 
-def _spread(tries: Tries) -> float:
+def _spread(tries: Fits) -> float:
     """The largest share by which a fit's parameters differ from the baseline's of its size."""
     shares = [0.0]
-    for size in sizes_of(tries, "size"):
-        base = _counts(select(tries, variant=BASELINE, size=size))
-        shares += [abs(c / base[0] - 1) for c in _counts(select(tries, size=size)) if base]
+    for size in tries.sizes("size"):
+        base = _counts(tries.where(variant=BASELINE, size=size))
+        shares += [abs(c / base[0] - 1) for c in _counts(tries.where(size=size)) if base]
     return max(shares)
 
 
-def _counts(tries: Tries) -> list[int]:
+def _counts(tries: Fits) -> list[int]:
     """The numbers of parameters, where they are known."""
     counts = [one.outcome.parameters for one in tries]
     return [count for count in counts if count is not None]
 
 
-def tables(tries: Tries) -> tuple[Table, ...]:
+def tables(tries: Fits) -> tuple[Table, ...]:
     """Ratios to the baseline, exponents, and the numbers of parameters; and the errors."""
     targets, varied, present = _targets(tries), _varied(tries), _present(tries)
-    cells = [(target, size) for target in targets for size in sizes_of(tries, "size")]
+    cells = [(target, size) for target in targets for size in tries.sizes("size")]
     ratio_table = Table(
         "Error over that of Eq. 5, and the exponent in the total head size",
         (
@@ -372,7 +341,7 @@ def tables(tries: Tries) -> tuple[Table, ...]:
         tuple(
             (
                 name,
-                _span(_counts(select(tries, variant=name))),
+                _span(_counts(tries.where(variant=name))),
                 *(_ratio_word(tries, name, t) for t in targets),
                 *(shown(size_slope(tries, name, t)) for t in varied),
             )
@@ -387,7 +356,7 @@ def tables(tries: Tries) -> tuple[Table, ...]:
             (
                 name,
                 *(
-                    known_value(cell(tries, variant=name, target=target, size=size))
+                    known_value(tries.mean(variant=name, target=target, size=size))
                     for target, size in cells
                 ),
             )
@@ -401,13 +370,13 @@ def _span(counts: Sequence[int]) -> str:
     return f"{min(counts):,} to {max(counts):,}" if counts else "unknown"
 
 
-def _ratio_word(tries: Tries, variant: str, target: Spectral) -> str:
+def _ratio_word(tries: Fits, variant: str, target: Spectral) -> str:
     if variant == BASELINE:
         return "1"
     return shown(geometric_mean(ratios(tries, variant, target=target)))
 
 
-def paragraphs(tries: Tries) -> tuple[str, ...]:
+def paragraphs(tries: Fits) -> tuple[str, ...]:
     """Who is better than the baseline, and by how much."""
     others = [name for name in _present(tries) if name != BASELINE]
     found = {name: geometric_mean(ratios(tries, name)) for name in others}
