@@ -204,6 +204,31 @@ def claim(
     return Claim(name, place, statement, experiment, said, found, *value.limits, correction)
 
 
+def weights_claim(
+    about: tuple[str, str, str],
+    by: Mapping[str, Group[O]],
+    off: Callable[[Group[O]], Number],
+    decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
+    told: tuple[str, str],
+    more: Callable[[Group[O]], str] = lambda found: "",
+) -> Claim:
+    """A claim that weights are right: that `off`, a mean |Â - A|, is at most MOST_MAE.
+
+    `about` is its name, place and statement. `decide` is given the fits of each case that keep to
+    the limit. The evidence lists the cases between the two texts of `told`, each with what `more`
+    adds; the number that decides is that of the first case.
+    """
+    found = {case: off(group) for case, group in by.items()}
+    parts = [
+        f"{found[case]} with {group.words}{found[case].seeds}{more(group)}"
+        for case, group in by.items()
+        if found[case].count
+    ]
+    decided = decide({case: each.at_most(MOST_MAE) for case, each in found.items()})
+    first = next(iter(found.values()))
+    return claim(*about, decided, evidence(told[0], parts, told[1]), first)
+
+
 def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
     """In how many fits of each case F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence on it."""
     met = {}
