@@ -24,11 +24,11 @@ from attnrate.experiments.contract import (
 from attnrate.experiments.kits.fits import curve, errors, paired
 from attnrate.figures.figure import Cell as Entry
 from attnrate.figures.figure import Curves, Figure, Line, Series, Table
-from attnrate.fitting.build import build_target
 from attnrate.fitting.job import Sized
 from attnrate.fitting.trial import Trial
 from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.targets import LinearTarget
+from attnrate.targets.build import build_target
 
 Settings = Mapping[str, object]
 LENGTH = 32

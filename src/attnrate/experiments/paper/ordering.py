@@ -31,11 +31,11 @@ from attnrate.experiments.contract import (
 from attnrate.experiments.kits.cells import as_good, worse
 from attnrate.experiments.kits.fits import curve
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
-from attnrate.fitting.build import build_model
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
 from attnrate.fitting.recipe import as_recipe
 from attnrate.models.base import SequenceModel, nearest_size
+from attnrate.models.build import build_model
 from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.targets import AttentionTarget, Target, linear_target, spectral_target
 from attnrate.targets.alter import swap_ends

@@ -11,8 +11,8 @@ from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Experiment, Results
 from attnrate.experiments.kits import cells
 from attnrate.experiments.kits.cells import Cell, CellFit, CellTable, Measured, Settings, Way, Ways
-from attnrate.fitting.build import build_target
 from attnrate.targets import LinearTarget, UniformInputs
+from attnrate.targets.build import build_target
 
 #: Table 3 of the paper: mean squared errors
 CELLS = (
