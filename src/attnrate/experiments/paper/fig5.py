@@ -265,27 +265,24 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
 
 
 def _figures(by: Groups) -> tuple[Figure, ...]:
-    shown = panels.draw_maps(
-        by, "true: masses and diagonal", _graph, "the points", "norm of the point"
-    )
-    if shown is None:
-        return ()
-    return (
-        Figure(
-            "fig5-attention",
+    places = " and ".join(map(str, PAPER_PREDICTIONS))
+    return panels.map_figures(
+        "fig5",
+        by,
+        "true: masses and diagonal",
+        _graph,
+        "the points",
+        "norm of the point",
+        (
             "Attention of one fresh input (Fig. 5a)",
-            "Prediction tokens are at the positions "
-            f"{' and '.join(map(str, PAPER_PREDICTIONS))}, counted from 0; the input is the first "
-            f"fresh one of seed {shown.seed} with prediction tokens there.",
-            shown.attention,
+            f"Prediction tokens are at the positions {places}, counted from 0; the input is the "
+            "first fresh one of seed {seed} with prediction tokens there.",
         ),
-        Figure(
-            "fig5-graph",
+        (
             "The recovered graph and F̂∘f̂ (Fig. 5b, c)",
             "Prediction tokens, drawn at their centres of gravity, with their links of weight "
             f"{_SHOWN} and more to points; a link is right within the segment. F̂∘f̂ over all fresh "
             "tokens that are points, in bins.",
-            shown.graphs,
         ),
     )
 

@@ -152,24 +152,21 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
 
 
 def _figures(by: Groups) -> tuple[Figure, ...]:
-    shown = panels.draw_maps(
-        by, "true: index frequencies", _graph, "random tokens", "coordinates of the value"
-    )
-    if shown is None:
-        return ()
-    return (
-        Figure(
-            "fig6-attention",
+    return panels.map_figures(
+        "fig6",
+        by,
+        "true: index frequencies",
+        _graph,
+        "random tokens",
+        "coordinates of the value",
+        (
             "Attention on the indices of Eq. 66 (Fig. 6a)",
             "Row t holds the weights of the values that output t averages.",
-            shown.attention,
         ),
-        Figure(
-            "fig6-graph",
+        (
             "The recovered graph and F̂∘f̂ (Fig. 6b)",
             f"Outputs above, inputs below, both by position, with links of weight {_SHOWN:.2g} and "
             "more. F̂∘f̂ over all fresh tokens, in bins.",
-            shown.graphs,
         ),
     )
 
