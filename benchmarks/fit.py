@@ -29,9 +29,8 @@ import torch
 
 import _report
 from attnrate.experiments.kits.spectral import LONG, RECIPES
-from attnrate.fitting.build import build_recipe
 from attnrate.fitting.fit import fit
-from attnrate.fitting.recipe import Recipe, as_recipe
+from attnrate.fitting.recipe import Recipe, as_recipe, recipe_of
 from attnrate.fitting.sweep import sweep
 from attnrate.fitting.train import training_batches
 from attnrate.fitting.trial import Trial, prepare, run_trial
@@ -181,7 +180,7 @@ def seen() -> None:
             f"Fig. 1, alpha {alpha}, rank {rank}, m_h {m_h}",
             spectral_target(alpha, rank),
             functools.partial(Transformer, 1, 1, m_h=m_h),
-            build_recipe(RECIPES["paper"]),
+            recipe_of(RECIPES["paper"]),
         )
         for alpha, rank, m_h in ((1.0, 6, 4), (1.0, 6, 6), (1.0, 2, 2), (0.55, LONG, 8))
     ]

@@ -12,7 +12,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The order of docs/architecture.md, with the rooms that are still to come.
 ROOMS = [
-    *("errors", "typed", "files", "folders", "statistics", "terminal", "figures"),
+    *("errors", "settings", "typed", "files", "folders", "statistics", "terminal", "figures"),
     *("targets", "models", "data", "theory", "fitting", "training", "spectra"),
     *("experiments", "report", "reproduction", "cli"),
 ]

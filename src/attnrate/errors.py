@@ -1,7 +1,9 @@
 """What attnrate raises and warns: an error for a wrong request, a warning for a doubtful result."""
 
 import difflib
+import math
 from collections.abc import Callable, Collection
+from numbers import Real
 
 #: The largest whole number that any setting takes: what 64 bits hold
 LARGEST = 2**63 - 1
@@ -67,6 +69,24 @@ def require_whole(name: str, value: object, least: int, most: int | None = None)
     if number < least or number > top:
         way_out = f"Pass {name}={least} or more." if number < least else f"At most {name}={top}."
         raise InputError(f"{name} must be {wanted}", value, way_out)
+    return number
+
+
+def require_number(
+    name: str, value: object, above: float | None = None, most: float | None = None
+) -> float:
+    """`value` as a float, or an InputError when it is not finite, not above `above` or too large.
+
+    `most` is the largest that is taken; without it any finite number is.
+    """
+    wanted = "a finite number" + ("" if above is None else f" greater than {above:g}")
+    wanted += "" if most is None else f", at most {most:g}"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name} must be {wanted}", value, f"Pass {name} as a number.")
+    number = float(value)
+    low, high = above is not None and number <= above, most is not None and number > most
+    if not math.isfinite(number) or low or high:
+        raise InputError(f"{name} must be {wanted}", value, f"Pass {name} as {wanted}.")
     return number
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnrate.errors import InputError
-from attnrate.fitting.build import build_model, build_target, complete_model, complete_target
 from attnrate.fitting.spec import load_spec
 from attnrate.fitting.trial import Trial, trial_of
+from attnrate.models.build import build_model, complete_model
+from attnrate.targets.build import build_target, complete_target
 
 SPECTRAL = {"kind": "spectral", "alpha": 1.0, "rank": 2, "length": 4}
 TOML = """

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,13 +12,15 @@ import pytest
 import torch
 
 from attnrate.errors import InputError
-from attnrate.fitting.build import build, build_model, build_target, complete
+from attnrate.fitting.build import build, complete
 from attnrate.fitting.fit import Fit, initial
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.recipe import STRONG
 from attnrate.fitting.spec import load_spec
 from attnrate.fitting.sweep import run_from_cli, sweep
 from attnrate.fitting.trial import Trial, run_trial
+from attnrate.models.build import build_model
+from attnrate.targets.build import build_target
 
 SPECTRAL = {"kind": "spectral", "alpha": 1.0, "rank": 2, "length": 4}
 SMALL = {"kind": "transformer", "n": 2, "m_h": 1, "m_v": 2, "width": 4, "depth": 1}
@@ -26,27 +28,8 @@ SMALL = {"kind": "transformer", "n": 2, "m_h": 1, "m_v": 2, "width": 4, "depth":
 SMALL_PARAMETERS = 18 + 17 + 2 + 2 + 4
 
 
-@dataclass(frozen=True)
-class Recipe:
-    name: str
-    steps: int = 10
-    betas: tuple[float, float] = (0.9, 0.99)
-    start = "model"
-
-    @property
-    def sequences(self) -> int:
-        return 100 * self.steps
-
-
 @pytest.fixture
-def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two small recipes in place of those of the package."""
-    named = {"strong": Recipe("strong"), "paper": Recipe("paper", 20)}
-    monkeypatch.setitem(sys.modules, "attnrate.fitting.recipe", SimpleNamespace(RECIPES=named))
-
-
-@pytest.fixture
-def fits(monkeypatch: pytest.MonkeyPatch, recipes: None) -> list[dict[str, Any]]:
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What `fit` was called with, in place of fitting; seed 13 diverges."""
     calls: list[dict[str, Any]] = []
 
@@ -72,10 +55,10 @@ def fits(monkeypatch: pytest.MonkeyPatch, recipes: None) -> list[dict[str, Any]]
     return calls
 
 
-def test_a_complete_trial_has_every_setting_and_is_its_own_completion(recipes: None) -> None:
+def test_a_complete_trial_has_every_setting_and_is_its_own_completion() -> None:
     (one,) = complete([Trial(SPECTRAL, {"kind": "linear_rnn"}, {}, 5)])
     assert one.job.model["hidden"] == 128
-    assert one.job.recipe == {"name": "strong", "steps": 10, "betas": [0.9, 0.99]}
+    assert one.job.recipe == asdict(STRONG)
     assert one.job.seed == 5
     (again,) = complete([one.job])
     assert again.job.settings == one.job.settings
@@ -101,7 +84,7 @@ def test_a_seed_that_leaves_no_room_for_the_seeds_of_inputs_is_refused_before_an
     assert list(tmp_path.iterdir()) == []
 
 
-def test_completing_leaves_the_global_random_numbers_alone(recipes: None) -> None:
+def test_completing_leaves_the_global_random_numbers_alone() -> None:
     before = torch.random.get_rng_state()
     complete([Trial(SPECTRAL, SMALL)])
     assert (torch.random.get_rng_state() == before).all()
@@ -121,7 +104,7 @@ def test_completing_a_warm_start_leaves_them_alone_too() -> None:
     ],
 )
 def test_a_wrong_recipe_is_refused_before_anything_runs(
-    recipe: dict[str, Any], value: object, words: str, recipes: None, tmp_path: Path
+    recipe: dict[str, Any], value: object, words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match=words) as caught:
         sweep([Trial(SPECTRAL, SMALL, recipe)], store=tmp_path / "s.sqlite")
@@ -129,7 +112,7 @@ def test_a_wrong_recipe_is_refused_before_anything_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_default_that_is_spelled_out_is_the_same_trial(recipes: None, tmp_path: Path) -> None:
+def test_a_default_that_is_spelled_out_is_the_same_trial(tmp_path: Path) -> None:
     grid = {
         "target": SPECTRAL,
         "grid": {"model": [{"kind": "gru"}, {"kind": "gru", "hidden": 128}]},
@@ -146,7 +129,7 @@ def test_a_result_is_plain_and_carries_versions_and_size(fits: list[dict[str, An
     assert result["parameters"] == SMALL_PARAMETERS
     assert provenance().items() <= result.items()
     (call,) = fits
-    assert (call["seed"], call["threads"], call["recipe"]) == (2, 1, Recipe("strong", 3))
+    assert (call["seed"], call["threads"], call["recipe"]) == (2, 1, replace(STRONG, steps=3))
 
 
 def test_a_diverged_fit_has_no_error(fits: list[dict[str, Any]]) -> None:

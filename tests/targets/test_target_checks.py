@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnrate.errors import InputError
-from attnrate.targets.checks import require_floats, require_matrix, require_number, require_vector
+from attnrate.errors import InputError, require_number
+from attnrate.targets.checks import require_floats, require_matrix, require_vector
 
 
 @pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.int64(2), Fraction(2)])

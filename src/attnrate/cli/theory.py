@@ -204,6 +204,8 @@ def _target(
     if expression is None:
         from attnrate.targets import spectral_target
 
+        assert alpha is not None
+        assert rank is not None
         return spectral_target(alpha, rank, length)
     from attnrate.theory.expression import parse_coupling
 

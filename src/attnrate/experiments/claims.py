@@ -1,6 +1,7 @@
 """Claims: sentences of the paper that a run can confirm or refute, with evidence and verdict."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -33,6 +34,15 @@ class Claim:
         if self.verdict not in get_args(Verdict):
             raise ValueError(f"claim {self.name}: {self.verdict!r} is no verdict")
 
+    def untestable(self, why: str) -> "Claim":
+        """The claim without what a run says of it, which could not test it."""
+        return Claim(
+            *(self.name, self.place, self.statement, self.experiment),
+            verdict="not testable here",
+            evidence="no data.",
+            correction=why,
+        )
+
     def to_plain(self) -> dict[str, Any]:
         """The claim as JSON values; numbers that are not finite become None."""
         return {
@@ -51,6 +61,26 @@ def judge(holds: bool, fails: bool, enough: bool = True) -> Verdict:
     return "holds" if holds else "does not hold" if fails else "open"
 
 
+def at_most(found: Interval, limit: float) -> Verdict:
+    """Whether a value is at most `limit`: its interval must lie on one side; without any, open."""
+    return judge(found.high <= limit, found.low > limit)
+
+
+def at_least(found: Interval, limit: float) -> Verdict:
+    """Whether a value is at least `limit`: its interval must lie on one side; without any, open."""
+    return judge(found.low >= limit, found.high < limit)
+
+
+def below(found: Interval, limit: float) -> Verdict:
+    """Whether a value is below `limit`, and not just there; without an interval, open."""
+    return judge(found.high < limit, found.low > limit)
+
+
+def if_corrected(verdict: Verdict, how: str) -> str:
+    """`how` a statement must be read to hold, where its verdict says so; otherwise nothing."""
+    return how if verdict == "holds when corrected" else ""
+
+
 def claim_of(
     experiment: str,
     name: str,
@@ -66,3 +96,10 @@ def claim_of(
         found = Interval(math.nan if found is None else found, math.nan, math.nan, 1)
     full = f"{experiment}-{name}"
     return Claim(full, place, statement, experiment, verdict, evidence, *found.limits, correction)
+
+
+def decided(claims: Sequence[Claim]) -> str:
+    """The verdicts that a run came to, in one paragraph; open claims stand in their table only."""
+    kept = [each for each in claims if each.verdict != "open"]
+    told = [f"{each.statement} {each.verdict.capitalize()}: {each.evidence}" for each in kept]
+    return " ".join(told) or "This run is too small to decide any of the claims."

@@ -1,9 +1,10 @@
 """What an experiment is: typed jobs to run, and what their outcomes say.
 
-An experiment is a file of `paper/` with an object EXPERIMENT; it is found by being there. `plan`
-lists its jobs: fits, or work of its own. All jobs of all experiments go into one sweep, which
-stores, resumes and runs them by any engine. `conclude` then turns outcomes into figures, tables,
-paragraphs and claims, without training anything, so that it can be repeated at no cost.
+An experiment is a file of `paper/` with an `Experiment`, by custom EXPERIMENT; it is found by being
+there. `plan` lists its jobs: fits, or work of its own. All jobs of all experiments go into one
+sweep, which stores, resumes and runs them by any engine. `conclude` then turns outcomes into
+figures, tables, paragraphs and claims, without training anything, so that it can be repeated at no
+cost.
 
 A job of another kind than a fit is a frozen dataclass: its fields are its settings, and `run`
 returns another frozen dataclass, its outcome. Both go to JSON and back by themselves.
@@ -62,8 +63,8 @@ class Missing(Exception):  # noqa: N818 - it is a result, kept until the next ru
 class Work(ABC):
     """A job that is no fit. Its fields, the seed apart, are its settings.
 
-    `work` is "EXPERIMENT.NAME", with the file in which a worker finds the class. It goes into the
-    key, as it did in stores of earlier versions.
+    `work` is "EXPERIMENT.NAME", with _ for - in the experiment's name. It goes into the key, as it
+    did in stores of earlier versions.
     """
 
     work: ClassVar[str]
@@ -161,6 +162,14 @@ class Results:
             if isinstance(one.job, Fit) and isinstance(one.job.label, label)
         ]
 
+    @property
+    def gaps(self) -> str:
+        """A sentence about those jobs among others whose data could not be had, or nothing."""
+        if not self.missing:
+            return ""
+        count = len(self.missing)
+        return f" {count} of {len(self) + count} models are missing: {self.missing[0]}"
+
     def __len__(self) -> int:
         return len(self.done)
 
@@ -173,6 +182,15 @@ class Conclusion:
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
     claims: tuple[Claim, ...] = ()
+
+
+def unfinished(results: Results, claims: Sequence[Claim], data: str) -> Conclusion:
+    """What is said when nothing is finished: that `data` could not be had, where that is why."""
+    if results.done or not results.missing:
+        return Conclusion(("No model of this experiment is finished.",), claims=tuple(claims))
+    why = results.missing[0]
+    untestable = tuple(claim.untestable(why) for claim in claims)
+    return Conclusion((f"The {data} could not be had: {why}",), claims=untestable)
 
 
 #: Jobs of an experiment, each with the seconds that it is expected to take on one core

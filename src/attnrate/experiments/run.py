@@ -8,12 +8,11 @@ leaves the others alone. `run_job` is what a worker calls.
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast, get_args, get_type_hints
 
 from attnrate.errors import InputError, require_choice
-from attnrate.experiments import load, modules, paper
+from attnrate.experiments import experiments, load
 from attnrate.experiments import names as all_names
 from attnrate.experiments.contract import (
     MADE_BY,
@@ -288,12 +287,11 @@ def run_job(settings: Plain) -> Plain:
 
 
 def _kind(work: str) -> type[Work]:
-    module = work.partition(".")[0]
-    if module not in modules():
+    experiment = work.partition(".")[0]
+    if experiment.replace("_", "-") not in experiments():
         raise InputError("the work is of no experiment", work, "Name it as EXPERIMENT.NAME.")
-    import_module(f"{paper.__name__}.{module}")
     if work not in Work.kinds:
-        known = sorted(name for name in Work.kinds if name.startswith(f"{module}."))
+        known = sorted(name for name in Work.kinds if name.startswith(f"{experiment}."))
         raise InputError("that experiment has no such work", work, f"It has {known}.")
     return Work.kinds[work]
 

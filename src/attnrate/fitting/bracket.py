@@ -14,7 +14,7 @@ from torch import nn
 from attnrate.errors import AttnrateError, InputError, require_whole
 from attnrate.fitting.device import as_threads
 from attnrate.fitting.fit import Fit, fit, initial, judged
-from attnrate.fitting.recipe import WARM, Recipe, as_recipe
+from attnrate.fitting.recipe import WARM, Recipe, RecipeLike, as_recipe
 from attnrate.fitting.train import LARGEST_SEED, Look
 from attnrate.fitting.warm import compiled_within
 from attnrate.models import GRU, CausalConvolution, LinearRNN, StateSpace, Transformer
@@ -90,7 +90,7 @@ def bracket(
     *,
     m_h: object = None,
     m_ff: object = None,
-    recipe: object = "strong",
+    recipe: RecipeLike = "strong",
     seeds: object = (0,),
     threads: object = 1,
     watch: Callable[[str, Look], object] | None = None,

@@ -11,7 +11,7 @@ from torch import nn
 
 from attnrate.errors import InputError, require_whole
 from attnrate.fitting.device import as_device, as_threads
-from attnrate.fitting.recipe import Recipe, as_recipe
+from attnrate.fitting.recipe import Recipe, RecipeLike, as_recipe
 from attnrate.fitting.train import JUDGING, LARGEST_SEED, Look, Run, train
 from attnrate.fitting.warm import compiled_within
 from attnrate.targets import ErrorEstimate, Target, error_of
@@ -85,7 +85,7 @@ class Fit:
 def fit(
     target: Target,
     model: nn.Module | Callable[[], nn.Module],
-    recipe: object = "strong",
+    recipe: RecipeLike = "strong",
     seed: object = 0,
     threads: object = 1,
     device: object = "cpu",

@@ -6,42 +6,20 @@ and so takes smaller steps.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
 
 import torch
 
-from attnrate.errors import InputError, require_choice, require_whole
-from attnrate.targets.checks import require_number
+from attnrate.errors import InputError, hint, require_number, require_whole
+from attnrate.fitting.job import Plain, plain
+from attnrate.settings import Count, Natural, Positive, Table, by, changed, checked, checked_fields
 
-Optimizer = Literal["adam", "soap"]
-_CHOICES = {
-    "optimizer": ("adam", "soap"),
-    "decay": ("none", "linear"),
-    "start": ("model", "compiled"),
-}
-_NUMBERS = ("clip", "gain")
 #: Weights hold 3e38 at most, and optimisers take up to 20 times the step size
 LARGEST_RATE = 1e30
-#: Whole numbers, the least and the most of each
-_WHOLE: dict[str, tuple[int, int | None]] = {
-    **dict.fromkeys(("steps", "batch", "first_batch", "check_every", "patience"), (1, None)),
-    **dict.fromkeys(("warmup", "retries"), (0, None)),
-    "starts": (1, 100),
-}
 
 
-def _check(name: str, value: object) -> None:
-    if name in _CHOICES:
-        require_choice(f"recipe.{name}", value, _CHOICES[name])
-    elif name == "lr":
-        require_number("recipe.lr", value, above=0.0, most=LARGEST_RATE)
-    elif name in _NUMBERS:
-        require_number(f"recipe.{name}", value, above=0.0)
-    elif name in _WHOLE:
-        require_whole(f"recipe.{name}", value, *_WHOLE[name])
-
-
+@checked_fields("recipe.")
 @dataclass(frozen=True)
 class Recipe:
     """All settings of a fit.
@@ -57,24 +35,20 @@ class Recipe:
     """
 
     name: str
-    optimizer: Optimizer = "soap"
-    lr: float = 1e-2
-    steps: int = 2400
-    batch: int = 128
-    first_batch: int = 32
-    warmup: int = 50
+    optimizer: Literal["adam", "soap"] = "soap"
+    lr: Annotated[float, by(require_number, 0.0, LARGEST_RATE)] = 1e-2
+    steps: Count = 2400
+    batch: Count = 128
+    first_batch: Count = 32
+    warmup: Natural = 50
     decay: Literal["none", "linear"] = "linear"
-    clip: float = 1.0
-    check_every: int = 50
-    patience: int = 1000
-    gain: float = 0.01
-    retries: int = 2
+    clip: Positive = 1.0
+    check_every: Count = 50
+    patience: Count = 1000
+    gain: Positive = 0.01
+    retries: Natural = 2
     start: Literal["model", "compiled"] = "model"
-    starts: int = 1
-
-    def __post_init__(self) -> None:
-        for setting in fields(self):
-            _check(setting.name, getattr(self, setting.name))
+    starts: Annotated[int, by(require_whole, 1, 100)] = 1
 
     def rate(self, step: int, scale: float) -> float:
         """The step size at `step`, counted from 0."""
@@ -111,23 +85,35 @@ WARM = Recipe("warm", lr=1e-3, start="compiled")
 RECIPES = {recipe.name: recipe for recipe in (PAPER, STRONG, WARM)}
 
 
-def as_recipe(recipe: object, **changes: object) -> Recipe:
-    """A recipe from its name or itself, with some settings changed."""
-    if isinstance(recipe, str):
-        require_choice("recipe", recipe, tuple(RECIPES))
-        recipe = RECIPES[recipe]
-    if not isinstance(recipe, Recipe):
-        raise InputError(
-            "recipe must be a Recipe or a name", recipe, f"Names: {', '.join(RECIPES)}."
-        )
-    known = {f.name for f in fields(Recipe)}
-    for name, value in changes.items():
-        if name not in known:
-            raise InputError(
-                f"recipes have no setting {name!r}", value, f"They have {sorted(known)}."
-            )
-        _check(name, value)
-    return replace(recipe, **changes)  # type: ignore[arg-type]
+def _require_recipe(name: str, recipe: object) -> object:
+    if not isinstance(recipe, Recipe) and recipe not in RECIPES:
+        raise InputError(f"{name} must be a Recipe or a name", recipe, hint(str(recipe), RECIPES))
+    return recipe
+
+
+#: A recipe, or the name of one
+RecipeLike = Annotated[Recipe | str, by(_require_recipe)]
+
+
+@checked
+def as_recipe(recipe: RecipeLike, **changes: object) -> Recipe:
+    """A recipe from its name or itself, with some settings changed; InputError for a wrong one."""
+    chosen = RECIPES[recipe] if isinstance(recipe, str) else recipe
+    return changed(chosen, changes, "recipe")
+
+
+def recipe_of(settings: Table) -> Recipe:
+    """The recipe called `name` ("strong" if there is no name), with its other settings changed."""
+    name = settings.get("name", STRONG.name)
+    if name not in RECIPES:
+        raise InputError("recipe.name is not known", name, hint(str(name), RECIPES))
+    return changed(RECIPES[name], settings, "recipe")
+
+
+def complete_recipe(settings: Table) -> Plain:
+    """The recipe's settings with all defaults spelled out, in plain values."""
+    full: Plain = plain("recipe", asdict(recipe_of(settings)))
+    return full
 
 
 def make_optimizer(

@@ -6,9 +6,10 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 from attnrate.errors import InputError, StoreError
 from attnrate.fitting.job import Job, canonical
@@ -52,11 +53,6 @@ _REMEDIES = {
 
 
 Row = TypeVar("Row", Finished, Failed)
-
-
-# the types of a row's columns as SQLite hands them out
-_FINISHED = (str, str, str, float, str, str)
-_FAILED = (str, str, str, int, str, str)
 
 
 class NoStoreError(StoreError):
@@ -141,33 +137,11 @@ class Store:
 
     def finished(self, jobs: Iterable[Job] | None = None) -> list[Finished]:
         """Those of `jobs` that are finished, in their order; if None all, by their settings."""
-        with self._translated():
-            rows = self._db.execute(
-                "SELECT key, settings, result, seconds, worker, finished FROM trial "
-                "ORDER BY settings"
-            ).fetchall()
-        with self._readable():
-            found = {
-                row[0]: Finished(row[0], _loads(row[1]), _loads(row[2]), *row[3:])
-                for row in rows
-                if _typed(row, _FINISHED)
-            }
-        return [*found.values()] if jobs is None else _in_order(found, jobs)
+        return _in_order(self._rows("trial", Finished), jobs)
 
     def failed(self, jobs: Iterable[Job] | None = None) -> list[Failed]:
         """Those of `jobs` that failed when last tried, in their order; all if None."""
-        with self._translated():
-            rows = self._db.execute(
-                "SELECT key, settings, error, attempts, worker, failed FROM failure "
-                "ORDER BY settings"
-            ).fetchall()
-        with self._readable():
-            found = {
-                row[0]: Failed(row[0], _loads(row[1]), *row[2:])
-                for row in rows
-                if _typed(row, _FAILED)
-            }
-        return [*found.values()] if jobs is None else _in_order(found, jobs)
+        return _in_order(self._rows("failure", Failed), jobs)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Take finished trials out, so that the next sweep runs them again."""
@@ -325,11 +299,15 @@ class Store:
                     raise
                 time.sleep(0.02)
 
-    @contextmanager
-    def _readable(self) -> Iterator[None]:
-        """A StoreError for rows that are not what attnrate writes."""
+    def _rows(self, table: str, record: type[Row]) -> list[Row]:
+        """All rows of a table, by their settings; a StoreError for what is not attnrate's."""
+        columns = {field.name: get_origin(field.type) or field.type for field in fields(record)}
+        # The names of tables and columns take no parameters; all are words of this package.
+        query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY settings"  # noqa: S608
+        with self._translated():
+            rows = self._db.execute(query).fetchall()
         try:
-            yield
+            return [record(*map(_column, row, columns.values())) for row in rows]
         except (ValueError, RecursionError) as problem:
             raise StoreError(
                 f"a row of the store is damaged ({problem})",
@@ -369,19 +347,17 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _typed(row: tuple[Any, ...], types: tuple[type, ...]) -> bool:
-    """True, or a ValueError that names the row whose values are of other types."""
-    if not all(isinstance(value, one) for value, one in zip(row, types, strict=True)):
-        raise ValueError(f"a value of another type, in the row of {str(row[0])[:64]!r}")
-    return True
+def _column(value: Any, kind: Any) -> Any:
+    """The value of a column, of JSON where a dict is wanted; ValueError for another type."""
+    found = json.loads(value) if kind is dict and isinstance(value, str) else value
+    if not isinstance(found, kind):
+        raise ValueError(f"a value of another type, {str(value)[:64]!r}")
+    return found
 
 
-def _loads(text: str) -> dict[str, Any]:
-    value = json.loads(text)
-    if not isinstance(value, dict):
-        raise ValueError("it holds no table")
-    return value
-
-
-def _in_order(found: dict[str, Row], jobs: Iterable[Job]) -> list[Row]:
-    return [found[job.key] for job in jobs if job.key in found]
+def _in_order(found: list[Row], jobs: Iterable[Job] | None) -> list[Row]:
+    """All that was found, or what was found of these jobs, in their order."""
+    if jobs is None:
+        return found
+    by_key = {row.key: row for row in found}
+    return [by_key[job.key] for job in jobs if job.key in by_key]

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import nn
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError
+from attnrate.settings import Count, Kinds, Table
 
 Tensor = torch.Tensor
 
@@ -19,6 +20,12 @@ def feed_forward(inputs: int, outputs: int, width: int, depth: int) -> nn.Sequen
     for one, two in pairwise(sizes):
         layers += [nn.Linear(one, two), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
+
+
+#: What `model.kind` can name in settings; the target says how many coordinates tokens have
+MODELS: Kinds[type["SequenceModel"]] = Kinds(
+    "model", __package__, without=("d", "out", "f_hat", "F_hat")
+)
 
 
 class Counted(nn.Module):
@@ -49,9 +56,14 @@ def nearest_size(count: Callable[[int], int], wanted: int) -> int:
 class SequenceModel(Counted):
     """A map of sequences, (batch, length, d) -> (batch, length, out); more batch axes are fine."""
 
-    def __init__(self, d: object, out: object) -> None:
+    def __init__(self, d: Count, out: Count) -> None:
         super().__init__()
-        self.d, self.out = require_whole("d", d, 1), require_whole("out", out, 1)
+        self.d, self.out = d, out
+
+    @classmethod
+    def needs_length(cls, settings: Table) -> bool:
+        """Whether a model with these settings has to know how long the sequences are."""
+        return False
 
     def _sequences(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
         """x itself, when it is what the model takes."""

@@ -1,11 +1,14 @@
 """Causal convolution in time: with a given kernel, by the quicker of two ways, and as a network."""
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Complex, Float, Shaped
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
-from attnrate.models.base import SequenceModel
+from attnrate.models.base import MODELS, SequenceModel
+from attnrate.settings import Count, Table, by, checked
 
 Tensor = torch.Tensor
 
@@ -59,6 +62,7 @@ def _toeplitz(kernel: Float[Tensor, "length ..."]) -> Float[Tensor, "length ... 
     return torch.cat([kernel.flip(0), later]).unfold(0, kernel.shape[0], 1).flip(0)
 
 
+@MODELS.add("convolution")
 class CausalConvolution(SequenceModel):
     """A temporal convolution network: dilations 1, 2, 4, ..., so that few layers see far back.
 
@@ -69,25 +73,30 @@ class CausalConvolution(SequenceModel):
     many layers as it takes to see a whole sequence; with neither there are five.
     """
 
+    @checked
     def __init__(
         self,
-        d: object,
-        out: object,
-        channels: object = 32,
-        kernel: object = 3,
-        layers: object = None,
-        length: object = None,
+        d: Count,
+        out: Count,
+        channels: Count = 32,
+        kernel: Annotated[int, by(require_whole, 2)] = 3,
+        layers: Count | None = None,
+        length: Count | None = None,
     ) -> None:
         super().__init__(d, out)
-        self.channels = require_whole("channels", channels, 1)
-        self.kernel = require_whole("kernel", kernel, 2)
-        self.layers = _layers(self.kernel, layers, length)
+        self.channels, self.kernel = channels, kernel
+        self.layers = _layers(kernel, layers, length)
         self.encoder = nn.Linear(self.d, self.channels)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(self.channels, self.channels, self.kernel, dilation=2**layer)
             for layer in range(self.layers)
         )
         self.readout = nn.Linear(self.channels, self.out)
+
+    @classmethod
+    def needs_length(cls, settings: Table) -> bool:
+        """Whether the number of layers is left open, so that they have to see the whole."""
+        return settings["layers"] is None
 
     @property
     def receptive_field(self) -> int:
@@ -109,15 +118,14 @@ def _receptive_field(kernel: int, layers: int) -> int:
     return 1 + (kernel - 1) * ((1 << layers) - 1)
 
 
-def _layers(kernel: int, layers: object, length: object) -> int:
+def _layers(kernel: int, layers: int | None, length: int | None) -> int:
     """The number of layers asked for, or the least that covers `length`."""
     if length is None:
-        return 5 if layers is None else require_whole("layers", layers, 1)
-    length = require_whole("length", length, 1)
+        return 5 if layers is None else layers
     least = 1
     while _receptive_field(kernel, least) < length:
         least += 1
-    given = least if layers is None else require_whole("layers", layers, 1)
+    given = least if layers is None else layers
     if given < least:
         raise InputError(
             f"sequences of length {length} need layers={least} at least with kernel={kernel}",

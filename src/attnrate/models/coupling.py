@@ -4,13 +4,15 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from attnrate.errors import InputError, require_whole
-from attnrate.models.base import feed_forward
+from attnrate.errors import InputError
+from attnrate.models.base import MODELS, feed_forward
 from attnrate.models.transformer import Transformer
+from attnrate.settings import Count, checked
 
 Tensor = torch.Tensor
 
 
+@MODELS.add("coupling")
 class CouplingTransformer(Transformer):
     """Ĥ_t = Σ_s softmax[ρ̂(x(t), x(·))](s) x(s) with ρ̂ of rank m_h: F̂∘f̂ is exactly the identity.
 
@@ -18,20 +20,18 @@ class CouplingTransformer(Transformer):
     the targets of sec. 5.1 all of its error is that of the coupling, as in the proof's first step.
     """
 
+    @checked
     def __init__(
         self,
-        d: object,
-        out: object,
-        n: object = 32,
-        m_h: object = 8,
-        width: object = 128,
-        depth: object = 3,
+        d: Count,
+        out: Count,
+        n: Count = 32,
+        m_h: Count = 8,
+        width: Count = 128,
+        depth: Count = 3,
     ) -> None:
-        d, out = require_whole("d", d, 1), require_whole("out", out, 1)
         if out != d:
             raise InputError(f"F = f = id needs as many outputs as inputs, d = {d}", out)
-        n = require_whole("n", n, 1)
-        width, depth = require_whole("width", width, 1), require_whole("depth", depth, 1)
         beside = Beside(feed_forward(d, n, width, depth))
         super().__init__(
             d, out, n=d + n, m_h=m_h, m_v=d, f_hat=beside, F_hat=nn.Identity(), width=1, depth=1

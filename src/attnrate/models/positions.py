@@ -1,17 +1,19 @@
 """Position encodings (sec. 4.1, Eq. 7): how a token comes to know where it stands."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float, Float64, Shaped
 from torch import nn
 
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import InputError
 from attnrate.models.base import require_tokens
-from attnrate.targets.checks import require_number
+from attnrate.settings import Count, Number, Positive, checked
 from attnrate.targets.inputs import PositionedInputs
 
 Tensor = torch.Tensor
 
-KINDS = ("none", "learned", "sinusoidal", "shift")
+PositionName = Literal["none", "learned", "sinusoidal", "shift"]
 
 
 class PositionEncoding(nn.Module):
@@ -20,10 +22,10 @@ class PositionEncoding(nn.Module):
     `features` is d', `length` the longest sequence it can encode, or None when any will do.
     """
 
-    def __init__(self, d: object, length: int | None, features: object) -> None:
+    @checked
+    def __init__(self, d: Count, length: Count | None, features: Count) -> None:
         super().__init__()
-        self.d, self.length = require_whole("d", d, 1), length
-        self.features = require_whole("features", features, 1)
+        self.d, self.length, self.features = d, length, features
 
     def _sequences(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
         x = require_tokens(x, self.d, self)
@@ -39,7 +41,7 @@ class PositionEncoding(nn.Module):
 class NoPosition(PositionEncoding):
     """Tokens as they are, which leaves the Transformer equivariant (App. A.1)."""
 
-    def __init__(self, d: object) -> None:
+    def __init__(self, d: Count) -> None:
         super().__init__(d, None, d)
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
@@ -50,8 +52,8 @@ class NoPosition(PositionEncoding):
 class LearnedPosition(PositionEncoding):
     """Sec. 4.1: x(t) -> A x(t) + e(t), with A and every e(t) trained; e starts N(0, 1)."""
 
-    def __init__(self, d: object, length: object, features: object) -> None:
-        length = require_whole("length", length, 1)
+    @checked
+    def __init__(self, d: Count, length: Count, features: Count) -> None:
         super().__init__(d, length, features)
         self.A = nn.Linear(self.d, self.features, bias=False)
         self.e = nn.Parameter(torch.randn(length, self.features))
@@ -66,8 +68,8 @@ class LearnedPosition(PositionEncoding):
 class SinusoidalPosition(PositionEncoding):
     """Sec. 4.1: x(t) -> A x(t) + e(t), with A trained and the fixed e of `sinusoids`."""
 
-    def __init__(self, d: object, length: object, features: object) -> None:
-        length = require_whole("length", length, 1)
+    @checked
+    def __init__(self, d: Count, length: Count, features: Count) -> None:
         super().__init__(d, length, features)
         self.A = nn.Linear(self.d, self.features, bias=False)
         # no buffer, because a model that goes to float32 and back would round it
@@ -99,18 +101,17 @@ class IntervalShift(PositionEncoding):
     disjoint sets, so a gap of zero is refused as well.
     """
 
+    @checked
     def __init__(
         self,
-        d: object,
-        length: object,
-        width: object = 1.0,
-        gap: object = 1.0,
-        low: object = 0.0,
+        d: Count,
+        length: Count,
+        width: Positive = 1.0,
+        gap: Number = 1.0,
+        low: Number = 0.0,
     ) -> None:
-        length = require_whole("length", length, 1)
         super().__init__(d, length, d)
-        self.width = require_number("width", width, above=0.0)
-        self.gap, self.low = require_number("gap", gap), require_number("low", low)
+        self.width, self.gap, self.low = width, gap, low
         shifts = [t * (self.width + self.gap) for t in range(max(length, 2))]
         pairs = tuple((self.low + shift, self.low + shift + self.width) for shift in shifts)
         if self.gap <= 0:
@@ -140,22 +141,22 @@ class IntervalShift(PositionEncoding):
         return x + self._shift[: x.shape[-2]].to(x)
 
 
+@checked
 def position_encoding(
-    kind: object,
-    d: object,
-    length: object = None,
-    features: object = None,
+    kind: PositionName,
+    d: Count,
+    length: Count | None = None,
+    features: Count | None = None,
     *,
-    width: object = 1.0,
-    gap: object = 1.0,
-    low: object = 0.0,
+    width: Positive = 1.0,
+    gap: Number = 1.0,
+    low: Number = 0.0,
 ) -> PositionEncoding:
     """The encoding called `kind`: "none", "learned", "sinusoidal" or "shift" (Eq. 7).
 
     All but "none" need the length of the sequences; "learned" and "sinusoidal" map to `features`
     numbers (d unless told); width, gap and low are those of "shift".
     """
-    require_choice("position", kind, KINDS)
     if kind == "none":
         return NoPosition(d)
     if length is None:

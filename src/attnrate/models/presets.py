@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attnrate.errors import InputError, require_choice, require_whole
-from attnrate.targets.checks import require_number
+from attnrate.errors import InputError, require_choice, require_number, require_whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

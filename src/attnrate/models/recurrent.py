@@ -1,16 +1,20 @@
 """Recurrent models: the paper's linear RNN (Eq. 72-74), the same with tanh, and a GRU."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float, Shaped
 from torch import nn
 
-from attnrate.errors import InputError, require_choice, require_whole
-from attnrate.models.base import SequenceModel
+from attnrate.errors import InputError
+from attnrate.models.base import MODELS, SequenceModel
 from attnrate.models.convolution import causal_convolution
+from attnrate.settings import Count, Switch, checked
 
 Tensor = torch.Tensor
 
 
+@MODELS.add("linear_rnn")
 class LinearRNN(SequenceModel):
     """Eq. 72-73: h(t) = W h(t-1) + U x(t) + b, h(-1) = 0, y(t) = c h(t) + b_out.
 
@@ -23,20 +27,17 @@ class LinearRNN(SequenceModel):
     ±1/√hidden, as in torch.nn.RNN.
     """
 
+    @checked
     def __init__(
         self,
-        d: object,
-        out: object,
-        hidden: object = 128,
-        activation: object = "linear",
-        bias: object = True,
+        d: Count,
+        out: Count,
+        hidden: Count = 128,
+        activation: Literal["linear", "tanh"] = "linear",
+        bias: Switch = True,
     ) -> None:
         super().__init__(d, out)
-        self.hidden = require_whole("hidden", hidden, 1)
-        require_choice("activation", activation, ("linear", "tanh"))
-        self.activation = str(activation)
-        if not isinstance(bias, bool):
-            raise InputError("bias must be True or False", bias, "The paper has none.")
+        self.hidden, self.activation = hidden, activation
         self.W = nn.Parameter(torch.empty(self.hidden, self.hidden))
         self.U = nn.Parameter(torch.empty(self.hidden, self.d))
         self.c = nn.Parameter(torch.empty(self.out, self.hidden))
@@ -45,9 +46,9 @@ class LinearRNN(SequenceModel):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -(self.hidden**-0.5), self.hidden**-0.5)
 
-    def kernel(self, length: object) -> Float[Tensor, "length out d"]:
+    @checked
+    def kernel(self, length: Count) -> Float[Tensor, "length out d"]:
         """Eq. 74: k(s) = c W^s U for s < length; the model with tanh has none."""
-        length = require_whole("length", length, 1)
         if self.activation != "linear":
             raise InputError(
                 "only a linear RNN is a convolution", self.activation, 'Pass activation="linear".'
@@ -97,12 +98,14 @@ def _orbit(
     return orbit[:length]
 
 
+@MODELS.add("gru")
 class GRU(SequenceModel):
     """torch's gated recurrent unit, one layer from h(-1) = 0, and y(t) = c h(t) + b_out."""
 
-    def __init__(self, d: object, out: object, hidden: object = 128) -> None:
+    @checked
+    def __init__(self, d: Count, out: Count, hidden: Count = 128) -> None:
         super().__init__(d, out)
-        self.hidden = require_whole("hidden", hidden, 1)
+        self.hidden = hidden
         self.gru = nn.GRU(self.d, self.hidden, batch_first=True)
         self.readout = nn.Linear(self.hidden, self.out)
 

@@ -1,14 +1,16 @@
 """A diagonal linear state-space model (S4D-Lin), computed as the convolution that it is."""
 
 import math
+from typing import Annotated
 
 import torch
 from jaxtyping import Complex, Float, Shaped
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
-from attnrate.models.base import SequenceModel
+from attnrate.models.base import MODELS, SequenceModel
 from attnrate.models.convolution import channel_convolution
+from attnrate.settings import Count, by, checked
 
 Tensor = torch.Tensor
 
@@ -16,6 +18,18 @@ Tensor = torch.Tensor
 _STEPS = (1e-3, 1e-1)
 
 
+def _require_even(name: str, value: object) -> int:
+    number = require_whole(name, value, 2)
+    if number % 2:
+        raise InputError(
+            f"{name} must be even, because modes come in conjugate pairs",
+            value,
+            f"Pass {name}={number + 1}.",
+        )
+    return number
+
+
+@MODELS.add("state_space")
 class StateSpace(SequenceModel):
     """y = R gelu(z) + r, where every channel u_c of u = E x + e drives its own linear system.
 
@@ -29,16 +43,16 @@ class StateSpace(SequenceModel):
     for every channel, and the real and imaginary parts of C are N(0, 1/2), D is N(0, 1).
     """
 
-    def __init__(self, d: object, out: object, state: object = 64, channels: object = 64) -> None:
+    @checked
+    def __init__(
+        self,
+        d: Count,
+        out: Count,
+        state: Annotated[int, by(_require_even)] = 64,
+        channels: Count = 64,
+    ) -> None:
         super().__init__(d, out)
-        self.state = require_whole("state", state, 2)
-        if self.state % 2:
-            raise InputError(
-                "state must be even, because modes come in conjugate pairs",
-                state,
-                f"Pass state={self.state + 1}.",
-            )
-        self.channels = require_whole("channels", channels, 1)
+        self.state, self.channels = state, channels
         modes = self.state // 2
         low, high = map(math.log, _STEPS)
         self.encoder = nn.Linear(self.d, self.channels)
@@ -58,9 +72,9 @@ class StateSpace(SequenceModel):
         exponent = self.log_step.exp() * a
         return exponent, torch.view_as_complex(self.C) * torch.expm1(exponent) / a
 
-    def kernel(self, length: object) -> Float[Tensor, "length channels"]:
+    @checked
+    def kernel(self, length: Count) -> Float[Tensor, "length channels"]:
         """k_c(t) = 2 Re Σ C (λ-1)/a λ^t for t < length, without D."""
-        length = require_whole("length", length, 1)
         # λ^(iB+j) = λ^(iB) λ^j, so that some 2√length powers of a mode make all of them
         block = math.isqrt(length - 1) + 1
         count = torch.arange(block, dtype=self.D.dtype, device=self.D.device)[:, None, None]

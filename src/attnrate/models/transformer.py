@@ -1,24 +1,27 @@
 """The paper's hypothesis space (Eq. 5), and the generalisations that it leaves open."""
 
-from typing import cast
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import nn
 
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import InputError, require_whole
 from attnrate.models.attention import Heads, Layer, norm
-from attnrate.models.base import SequenceModel, feed_forward, require_tokens
+from attnrate.models.base import MODELS, SequenceModel, feed_forward, require_tokens
 from attnrate.models.positions import (
     IntervalShift,
     NoPosition,
     PositionEncoding,
+    PositionName,
     position_encoding,
 )
+from attnrate.settings import Count, Switch, Table, checked
 
 Tensor = torch.Tensor
 
 
+@MODELS.add("transformer")
 class Transformer(SequenceModel):
     """Eq. 5: h(s) = f̂(x(s)), Ĥ_t = F̂(Σ_s softmax[(W_Q h(t))ᵀ W_K h(·)](s) W_V h(s)).
 
@@ -44,40 +47,33 @@ class Transformer(SequenceModel):
       PositionEncoding. f̂ then takes what it gives: n numbers for "learned" and "sinusoidal".
     """
 
+    @checked
     def __init__(
         self,
-        d: object,
-        out: object,
-        n: object = 32,
-        m_h: object = 8,
-        m_v: object = 32,
-        width: object = 128,
-        depth: object = 3,
-        heads: object = 1,
-        layers: object = 1,
-        position: object = "none",
-        length: object = None,
+        d: Count,
+        out: Count,
+        n: Count = 32,
+        m_h: Count = 8,
+        m_v: Count = 32,
+        width: Count = 128,
+        depth: Count = 3,
+        heads: Count = 1,
+        layers: Count = 1,
+        position: PositionName | PositionEncoding = "none",
+        length: Count | None = None,
         *,
-        residual: object = False,
-        layer_norm: object = False,
-        scale: object = False,
-        causal: object = False,
-        readout: object = "network",
+        residual: Switch = False,
+        layer_norm: Switch = False,
+        scale: Switch = False,
+        causal: Switch = False,
+        readout: Literal["network", "linear"] = "network",
         f_hat: nn.Module | None = None,
         F_hat: nn.Module | None = None,
     ) -> None:
         super().__init__(d, out)
-        self.n, self.m_h = require_whole("n", n, 1), require_whole("m_h", m_h, 1)
-        self.m_v = require_whole("m_v", m_v, 1)
-        width, depth = require_whole("width", width, 1), require_whole("depth", depth, 1)
-        self.heads, self.layers = (
-            require_whole("heads", heads, 1),
-            require_whole("layers", layers, 1),
-        )
-        residual = _switch("residual", residual)
-        layer_norm = _switch("layer_norm", layer_norm)
-        factor = self.m_h**-0.5 if _switch("scale", scale) else 1.0
-        self.rule = Heads(self.heads, factor, _switch("causal", causal))
+        self.n, self.m_h, self.m_v = n, m_h, m_v
+        self.heads, self.layers = heads, layers
+        self.rule = Heads(heads, m_h**-0.5 if scale else 1.0, causal)
         self.position = _encoding(position, self.d, length, self.n)
         values = self.heads * self.m_v
         encoded = self.position.features
@@ -93,6 +89,11 @@ class Transformer(SequenceModel):
         self.inner = nn.ModuleList(
             Layer(*sizes, residual, layer_norm) for _ in range(self.layers - 1)
         )
+
+    @classmethod
+    def needs_length(cls, settings: Table) -> bool:
+        """Whether positions are encoded, which most encodings do for one length."""
+        return bool(settings.get("position", "none") != "none")
 
     def _features(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length n"]:
         """h_0 = f̂(P(x))."""
@@ -204,19 +205,13 @@ class LearnedCoupling(nn.Module):
         return every[..., self.head * model.m_h : (self.head + 1) * model.m_h]
 
 
-def _switch(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} must be True or False", value, "Pass True or False.")
-    return value
-
-
-def _readout(kind: object, values: int, out: int, width: int, depth: int) -> nn.Module:
-    require_choice("readout", kind, ("network", "linear"))
+def _readout(kind: str, values: int, out: int, width: int, depth: int) -> nn.Module:
     return nn.Linear(values, out) if kind == "linear" else feed_forward(values, out, width, depth)
 
 
-def _encoding(position: object, d: int, length: object, features: int) -> PositionEncoding:
-    length = None if length is None else require_whole("length", length, 1)
+def _encoding(
+    position: PositionName | PositionEncoding, d: int, length: int | None, features: int
+) -> PositionEncoding:
     if not isinstance(position, PositionEncoding):
         return position_encoding(position, d, length, features)
     if position.d != d:

@@ -1,4 +1,14 @@
-"""What is to be approximated: targets of Eq. 8, graph tasks, linear functionals, altered ones."""
+"""What is to be approximated: maps H from sequences to sequences, each with a law of its inputs.
+
+- `form.py` has what every target offers, and Eq. 8, the form that the theory speaks about;
+  `couplings.py` its ρ, `inputs.py` laws of the inputs.
+- `graph.py` has nearest point, centre of gravity, selection and gravity; `linear.py` linear
+  functionals with the exact floors of causal models.
+- `alter.py` permutes and mixes (sec. 6); `error.py` measures how far a model is from a target.
+- `build.py` makes a target from a table of settings: a function marked `@TARGETS.add("kind")` in a
+  file of this room is found by being there.
+- `checks.py` and `seeds.py` have what these share.
+"""
 
 from attnrate.targets.alter import inverse, mixed, move_to_end, permuted, swap_ends
 from attnrate.targets.couplings import (

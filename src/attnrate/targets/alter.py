@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Float, Float64, Shaped
 
 from attnrate.errors import InputError, require_whole
-from attnrate.targets.checks import require_vector
+from attnrate.settings import Count, Switch, checked
+from attnrate.targets.checks import Vector, require_vector
 from attnrate.targets.form import Target
 from attnrate.targets.inputs import InputLaw, UniformInputs
 
-#: Table 1: as many tokens come last that were first
+#: Tables 1 and 2 move so many tokens
 MOVED = 10
 
 
@@ -28,7 +29,8 @@ def permuted(target: Target, p: object) -> "PermutedTarget":
     return PermutedTarget(target, order)
 
 
-def mixed(target: Target, theta: object, causal: bool = True) -> "MixedTarget":
+@checked
+def mixed(target: Target, theta: Vector, causal: Switch = True) -> "MixedTarget":
     """Sec. 6.2: H~(x) = H(θ∗x) with (θ∗x)(t) = Σ_s θ(s) x(t-s), x zero outside the sequence.
 
     The paper prints x(t+s), which reads the future: that is causal=False. Its Table 2 is only
@@ -37,17 +39,17 @@ def mixed(target: Target, theta: object, causal: bool = True) -> "MixedTarget":
     return MixedTarget(target, as_filter(theta, target.length), causal)
 
 
-def swap_ends(length: object, k: object = 10) -> list[int]:
+@checked
+def swap_ends(length: Count, k: Count = MOVED) -> list[int]:
     """Table 2's order: position i changes places with position length - k + i, for i < k."""
-    length = require_whole("length", length, 2)
-    k = require_whole("k", k, 1, length // 2)
+    require_whole("k", k, 1, require_whole("length", length, 2) // 2)
     return [*range(length - k, length), *range(k, length - k), *range(k)]
 
 
-def move_to_end(length: object, k: object = MOVED) -> list[int]:
+@checked
+def move_to_end(length: Count, k: Count = MOVED) -> list[int]:
     """Table 1's order: the first k positions come last."""
-    length = require_whole("length", length, 1)
-    k = require_whole("k", k, 1, length)
+    require_whole("k", k, 1, length)
     return [*range(k, length), *range(k)]
 
 
@@ -77,7 +79,7 @@ def as_permutation(p: object, length: int | None) -> tuple[int, ...]:
     return tuple(order)
 
 
-def as_filter(theta: object, length: int) -> tuple[float, ...]:
+def as_filter(theta: Vector, length: int) -> tuple[float, ...]:
     """`theta` as a tuple, or an InputError when it is no filter for sequences of that length."""
     values = require_vector("theta", theta)
     if values.size > length:
@@ -99,16 +101,11 @@ def convolve(
 
 
 @dataclass(frozen=True)
-class PermutedInputs:
+class PermutedInputs(InputLaw):
     """The law of x∘p for x of law `base`: position t holds what position p(t) held."""
 
     base: InputLaw
     p: tuple[int, ...]
-
-    @property
-    def d(self) -> int:
-        """The dimension of one token."""
-        return self.base.d
 
     @property
     def low(self) -> tuple[float, ...]:

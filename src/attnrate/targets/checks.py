@@ -1,31 +1,15 @@
-"""Checks that the targets share: a finite number, a finite vector, a tensor of floats."""
+"""Checks that the targets share: a finite vector, a square matrix, a tensor of floats."""
 
-import math
-from numbers import Real
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float64
 
 from attnrate.errors import InputError
-
-
-def require_number(
-    name: str, value: object, above: float | None = None, most: float | None = None
-) -> float:
-    """`value` as a float, or an InputError when it is not finite, not above `above` or too large.
-
-    `most` is the largest that is taken; without it any finite number is.
-    """
-    wanted = "a finite number" + ("" if above is None else f" greater than {above:g}")
-    wanted += "" if most is None else f", at most {most:g}"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{name} must be {wanted}", value, f"Pass {name} as a number.")
-    number = float(value)
-    low, high = above is not None and number <= above, most is not None and number > most
-    if not math.isfinite(number) or low or high:
-        raise InputError(f"{name} must be {wanted}", value, f"Pass {name} as {wanted}.")
-    return number
+from attnrate.settings import by
 
 
 def require_vector(name: str, values: object) -> Float64[np.ndarray, " k"]:
@@ -74,3 +58,9 @@ def _as_array(name: str, values: object) -> Float64[np.ndarray, "..."]:
     if array.dtype.kind not in "fiu":
         raise InputError(f"{name} must hold real numbers", values, "Pass numbers only.")
     return np.array(array, dtype=np.float64)
+
+
+#: Numbers along one axis
+Numbers = Sequence[float] | npt.NDArray[Any] | torch.Tensor
+#: Finite ones, which become a new float64 array
+Vector = Annotated[Numbers, by(require_vector)]

@@ -4,16 +4,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
 
-from attnrate.errors import InputError, require_callable, require_whole
-from attnrate.targets.checks import require_floats, require_number, require_vector
+from attnrate.errors import InputError, require_callable, require_number, require_whole
+from attnrate.settings import Natural, by, checked
+from attnrate.targets.checks import require_floats, require_vector
 
 #: The most singular values that a target is given by: more take hours and gigabytes
 MOST_RANK = 1_000_000
+#: α of σ_k = k^-α, which has to be square summable
+Exponent = Annotated[float, by(require_number, 0.5)]
 _BLOCK = 64  # bases held at once: the memory of a long spectrum is that of a short one
 
 
@@ -204,9 +208,10 @@ class SpectralCoupling(FiniteRankCoupling):
         """ψ_k(v) for every k: (..., 1) -> (..., rank)."""
         return self.psi(v, self.rank)
 
-    def tail(self, r: object) -> float:
+    @checked
+    def tail(self, r: Natural) -> float:
         """(Σ_{k > r} σ_k²)^{1/2}, the error of the best coupling of rank r (Eq. 11)."""
-        return float(np.linalg.norm(self.sigma[require_whole("r", r, 0) :]))
+        return float(np.linalg.norm(self.sigma[r:]))
 
     def scaled(self, beta: float) -> "SpectralCoupling":
         """The coupling beta ρ, of spectrum beta σ (beta must not be negative)."""
@@ -237,17 +242,25 @@ class SpectralCoupling(FiniteRankCoupling):
         return _on(self.sigma[start:stop], u) * phi, psi
 
 
-def spectral_coupling(alpha: object, rank: object) -> SpectralCoupling:
-    """The coupling of sec. 5.1 with σ_k = k^-α for k = 1, ..., rank."""
-    alpha = require_number("alpha", alpha, above=0.5)
+def _require_rank(name: str, rank: object) -> int:
     if isinstance(rank, float) and rank == math.inf:
         raise InputError(
-            "rank must be finite: for alpha <= 1 the infinite series diverges on the diagonal u = v"
-            " (rho(u, u) = sum_k 2 sigma_k sin²(2 pi k u)), so Eq. 8 has no value there",
+            f"{name} must be finite: for alpha <= 1 the infinite series diverges on the diagonal "
+            "u = v (rho(u, u) = sum_k 2 sigma_k sin²(2 pi k u)), so Eq. 8 has no value there",
             rank,
             "The paper's r = ∞ must be a long finite sum: pass e.g. rank=256.",
         )
-    k = np.arange(1, require_whole("rank", rank, 1, MOST_RANK) + 1, dtype=np.float64)
+    return require_whole(name, rank, 1, MOST_RANK)
+
+
+#: How many singular values a coupling has
+Rank = Annotated[int, by(_require_rank)]
+
+
+@checked
+def spectral_coupling(alpha: Exponent, rank: Rank) -> SpectralCoupling:
+    """The coupling of sec. 5.1 with σ_k = k^-α for k = 1, ..., rank."""
+    k = np.arange(1, rank + 1, dtype=np.float64)
     return SpectralCoupling(k**-alpha)
 
 

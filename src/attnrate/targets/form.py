@@ -3,18 +3,26 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Shaped
 
 from attnrate.errors import InputError, require_callable, require_choice, require_whole
-from attnrate.targets.checks import require_floats, require_number
-from attnrate.targets.couplings import Coupling, FunctionCoupling, spectral_coupling
+from attnrate.settings import Kinds, Positive, Switch, by, checked
+from attnrate.targets.checks import Vector, require_floats
+from attnrate.targets.couplings import Coupling, Exponent, FunctionCoupling, Rank, spectral_coupling
 from attnrate.targets.inputs import InputLaw, UniformInputs
 from attnrate.targets.seeds import generator
 
 #: The longest sequences of a target: a single one of these takes a gigabyte and more
 MOST_LENGTH = 10_000_000
+#: The number of tokens of a sequence
+Length = Annotated[int, by(require_whole, 1, MOST_LENGTH)]
+#: What `target.kind` can name in settings; every target can also be permuted and mixed
+TARGETS: Kinds[Callable[..., "Target"]] = Kinds(
+    "target", __package__, without=("inputs",), besides=("permute", "mix")
+)
 _ENTRIES_AT_ONCE = 2**22  # largest intermediate tensor of one batch: 32 MB in float64
 _LARGEST_SEED = 2**63 - 1
 
@@ -76,7 +84,8 @@ class Target(ABC):
 
         return alter.permuted(self, p)
 
-    def mixed(self, theta: object, causal: bool = True) -> "Target":
+    @checked
+    def mixed(self, theta: Vector, causal: Switch = True) -> "Target":
         """H~(x) = H(θ∗x); see `alter.mixed`."""
         from attnrate.targets import alter
 
@@ -160,10 +169,10 @@ class AttentionTarget(Target):
         """A coupling that broadcasts holds d numbers for every pair of positions."""
         return self.length * self.length * max(self.d, 2)
 
-    def softened(self, beta: object) -> "AttentionTarget":
+    @checked
+    def softened(self, beta: Positive) -> "AttentionTarget":
         """The softmax target with the coupling beta ρ; hard-max is its limit as beta grows."""
-        rho = self.rho.scaled(require_number("beta", beta, above=0.0))
-        return replace(self, rho=rho, normalise="softmax")
+        return replace(self, rho=self.rho.scaled(beta), normalise="softmax")
 
 
 def identity(x: Float[torch.Tensor, "..."]) -> Float[torch.Tensor, "..."]:
@@ -171,10 +180,11 @@ def identity(x: Float[torch.Tensor, "..."]) -> Float[torch.Tensor, "..."]:
     return x
 
 
-def spectral_target(alpha: object, rank: object, length: object = 16) -> AttentionTarget:
+@TARGETS.add("spectral")
+@checked
+def spectral_target(alpha: Exponent, rank: Rank, length: Length = 16) -> AttentionTarget:
     """Fig. 1's target: F = f = id, x uniform on [0, 1], ρ with σ_k = k^-α and the given rank."""
     rho = spectral_coupling(alpha, rank)
-    length = require_whole("length", length, 1, MOST_LENGTH)
     return AttentionTarget(identity, identity, rho, length, name=f"spectral α={alpha} r={rank}")
 
 

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Float64
 
 from attnrate.errors import InputError, require_whole
-from attnrate.targets.checks import require_number
+from attnrate.settings import Count, Natural, Positive, Switch, checked
 from attnrate.targets.couplings import Coupling, FactoredCoupling, FunctionCoupling
-from attnrate.targets.form import AttentionTarget, identity
-from attnrate.targets.inputs import UniformInputs, float64, unit
+from attnrate.targets.form import TARGETS, AttentionTarget, identity
+from attnrate.targets.inputs import InputLaw, UniformInputs, float64, unit
 
 PENALTY = 60.0
 LIGHTEST = 0.1  # masses are uniform on [LIGHTEST, 1]: their logarithms stay moderate
@@ -33,14 +33,15 @@ EQ66_INDICES = (
 )
 
 
-def nearest_point(points: object = 6, dim: object = 2, squared: bool = False) -> AttentionTarget:
+@TARGETS.add("nearest_point")
+@checked
+def nearest_point(points: Count = 6, dim: Count = 2, squared: Switch = False) -> AttentionTarget:
     """Eq. 54-55: y(t) is the v(s) nearest to u(t), for tokens x(t) = (u(t), v(t)) in R^(2 dim).
 
     Hard-max with F = id, f(x) = v and ρ = -|u(t) - v(s)|. The paper writes |u - v| below Eq. 55,
     which would give the farthest point. With squared=True ρ = 2 u·v - |v|², which is -|u - v|² but
     for a function of u that hard-max cannot see, and has rank dim + 1.
     """
-    length, dim = require_whole("points", points, 1), require_whole("dim", dim, 1)
 
     def u(x: torch.Tensor) -> torch.Tensor:
         return x[..., :dim]
@@ -64,11 +65,13 @@ def nearest_point(points: object = 6, dim: object = 2, squared: bool = False) ->
         else FunctionCoupling(distance, 2 * dim, "-|u - v|")
     )
     law = UniformInputs((0.0,) * (2 * dim), (1.0,) * (2 * dim))
-    return AttentionTarget(identity, v, rho, length, law, "hardmax", "nearest point")
+    return AttentionTarget(identity, v, rho, points, law, "hardmax", "nearest point")
 
 
+@TARGETS.add("centre_of_gravity")
+@checked
 def centre_of_gravity(
-    length: object = 10, dim: object = 2, min_segment: object = 2
+    length: Count = 10, dim: Count = 2, min_segment: Count = 2
 ) -> AttentionTarget:
     """Eq. 57-62: the norm of each segment's centre of gravity, and the norm of every point.
 
@@ -91,10 +94,7 @@ def centre_of_gravity(
 
     which has rank 4 without the terms in t alone, which softmax cannot see.
     """
-    least = require_whole("min_segment", min_segment, 1)
-    law = SegmentInputs(
-        require_whole("length", length, least + 1), require_whole("dim", dim, 1), least
-    )
+    law = SegmentInputs(require_whole("length", length, min_segment + 1), dim, min_segment)
     dim, mass, segment, position, prediction = law.columns
     # Centred indices keep the squares small, and with them the rounding in float32.
     mid_segment, mid_position = (law.most_segments - 1) / 2, (law.length - 1) / 2
@@ -123,7 +123,9 @@ def centre_of_gravity(
     return AttentionTarget(norm, point, rho, law.length, law, name="centre of gravity")
 
 
-def selection(length: object = 8, dim: object = 2, k: object = 3) -> AttentionTarget:
+@TARGETS.add("selection")
+@checked
+def selection(length: Count = 8, dim: Count = 2, k: Count = 3) -> AttentionTarget:
     """Eq. 63 (qSA): y(t) = (1/k) Σ_{s in s(t)} v(s), where s(t) are k indices that may repeat.
 
     A token is (v, the k indices from 0, its own position): dim + k + 1 numbers. F = id, f(x) = v.
@@ -131,10 +133,7 @@ def selection(length: object = 8, dim: object = 2, k: object = 3) -> AttentionTa
     ρ = log(count of s in s(t)) gives them under softmax, a penalty standing for log 0. It is the
     product of the counts' logarithms with the one-hot position, of rank `length`.
     """
-    law = SelectionInputs(
-        require_whole("length", length, 1), require_whole("dim", dim, 1), require_whole("k", k, 1)
-    )
-    dim, stop = law.dim, law.dim + law.k
+    law, stop = SelectionInputs(length, dim, k), dim + k
 
     def left(x: torch.Tensor) -> torch.Tensor:
         counts = (_one_hot(x[..., dim:stop], law.length)).sum(-2)
@@ -155,21 +154,21 @@ def selection(length: object = 8, dim: object = 2, k: object = 3) -> AttentionTa
     return AttentionTarget(identity, value, rho, law.length, law, name="selection")
 
 
-def selection_example(seed: object = 0) -> Float64[torch.Tensor, "1 8 6"]:
+def selection_example(seed: Natural = 0) -> Float64[torch.Tensor, "1 8 6"]:
     """An input of `selection()` with the indices of Eq. 66 and values drawn with `seed`."""
     x = selection().sample(1, seed)
     x[:, :, 2:5] = float64(EQ66_INDICES)
     return x
 
 
-def gravity(bodies: object = 8, dim: object = 2, softening: object = 0.3) -> AttentionTarget:
+@TARGETS.add("gravity")
+@checked
+def gravity(bodies: Count = 8, dim: Count = 2, softening: Positive = 0.3) -> AttentionTarget:
     """The centre of the pull that the bodies exert around body t, itself included.
 
     A token is (position in [0, 1]^dim, mass). Softmax with ρ = log m(s) - log(|x(t) - x(s)|² + ε²)
     weighs body s by its softened attraction m(s) / (|x(t) - x(s)|² + ε²); F = id, f = position.
     """
-    length, dim = require_whole("bodies", bodies, 1), require_whole("dim", dim, 1)
-    softening = require_number("softening", softening, above=0.0)
 
     def position(x: torch.Tensor) -> torch.Tensor:
         return x[..., :dim]
@@ -180,11 +179,11 @@ def gravity(bodies: object = 8, dim: object = 2, softening: object = 0.3) -> Att
 
     rho = FunctionCoupling(pull, dim + 1, "log of the pull")
     law = UniformInputs((0.0,) * dim + (LIGHTEST,), (1.0,) * (dim + 1))
-    return AttentionTarget(identity, position, rho, length, law, name="gravity")
+    return AttentionTarget(identity, position, rho, bodies, law, name="gravity")
 
 
 @dataclass(frozen=True)
-class SegmentInputs:
+class SegmentInputs(InputLaw):
     """Random segmentations for `centre_of_gravity`.
 
     The number of segments is uniform, every segment gets its prediction token and `min_segment`
@@ -195,11 +194,6 @@ class SegmentInputs:
     length: int
     dim: int
     min_segment: int
-
-    @property
-    def d(self) -> int:
-        """Point, mass, segment, position, is prediction: dim + 4."""
-        return self.dim + 4
 
     @property
     def columns(self) -> tuple[int, int, int, int, int]:
@@ -252,7 +246,7 @@ class SegmentInputs:
 
 
 @dataclass(frozen=True)
-class SelectionInputs:
+class SelectionInputs(InputLaw):
     """Values uniform on [0, 1]^dim, k indices uniform on the positions, and the own position."""
 
     length: int
@@ -260,14 +254,9 @@ class SelectionInputs:
     k: int
 
     @property
-    def d(self) -> int:
-        """Value, indices, position: dim + k + 1."""
-        return self.dim + self.k + 1
-
-    @property
     def low(self) -> tuple[float, ...]:
         """The lower corner of the box."""
-        return (0.0,) * self.d
+        return (0.0,) * (self.dim + self.k + 1)
 
     @property
     def high(self) -> tuple[float, ...]:

@@ -8,17 +8,22 @@ from typing import Protocol, runtime_checkable
 import torch
 from jaxtyping import Float64
 
-from attnrate.errors import InputError, require_whole
-from attnrate.targets.checks import require_number, require_vector
+from attnrate.errors import InputError
+from attnrate.settings import Count, Positive, checked
+from attnrate.targets.checks import require_vector
 
 
 @runtime_checkable
 class InputLaw(Protocol):
-    """What a target needs to know of its inputs: tokens in R^d, their box, and how to draw them."""
+    """What a target needs to know of its inputs: tokens in R^d, their box, and how to draw them.
+
+    Any class with these four is one; a subclass has `d` already.
+    """
 
     @property
     def d(self) -> int:
         """The dimension of one token."""
+        return len(self.low)
 
     @property
     def low(self) -> tuple[float, ...]:
@@ -79,7 +84,7 @@ class UniformInputs:
 
 
 @dataclass(frozen=True, init=False)
-class PositionedInputs:
+class PositionedInputs(InputLaw):
     """Eq. 7: the token at position s is uniform on its own interval, the intervals are disjoint.
 
     This is the paper's position encoding: a token's value alone tells where it stands. The paper
@@ -102,16 +107,11 @@ class PositionedInputs:
         object.__setattr__(self, "intervals", pairs)
 
     @classmethod
-    def shifted(cls, length: object, gap: object = 1.0) -> "PositionedInputs":
+    @checked
+    def shifted(cls, length: Count, gap: Positive = 1.0) -> "PositionedInputs":
         """`length` intervals of width 1 with `gap` between them: [2s, 2s + 1] for a gap of 1."""
-        length = require_whole("length", length, 1)
-        step = 1.0 + require_number("gap", gap, above=0.0)
+        step = 1.0 + gap
         return cls(tuple((s * step, s * step + 1.0) for s in range(length)))
-
-    @property
-    def d(self) -> int:
-        """The dimension of one token."""
-        return 1
 
     @property
     def low(self) -> tuple[float, ...]:

@@ -1,36 +1,59 @@
 """Linear functionals, y(t) = Σ_s ρ(s) x(t-s) (Eq. 69), and the exact floors of causal models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64
 
 from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.settings import Count, Natural, Switch, by, checked
 from attnrate.targets.alter import as_filter, as_permutation, permuted_law
-from attnrate.targets.checks import require_matrix, require_vector
-from attnrate.targets.form import Target
+from attnrate.targets.checks import Numbers, Vector, require_matrix, require_vector
+from attnrate.targets.form import TARGETS, Target
 from attnrate.targets.inputs import InputLaw, UniformInputs
 
 
-def linear_target(kernel: object, length: object, inputs: object = None) -> "LinearTarget":
+def _require_kernel(name: str, kernel: object) -> object:
+    if isinstance(kernel, str):
+        require_choice(name, kernel, ("exponential",))
+    elif isinstance(kernel, Mapping):
+        if [*kernel] != ["uniform"]:
+            raise InputError(f"{name} as a table must be {{uniform = SEED}}", dict(kernel))
+        require_whole(f"{name}.uniform", kernel["uniform"], 0)
+    elif not callable(kernel):
+        return require_vector(name, kernel)
+    return kernel
+
+
+#: ρ of a linear functional: see `linear_target`
+Kernel = Annotated[
+    str | Mapping[str, int] | Numbers | Callable[..., Numbers],
+    by(_require_kernel),
+]
+
+
+@TARGETS.add("linear")
+@checked
+def linear_target(kernel: Kernel, length: Count, inputs: InputLaw | None = None) -> "LinearTarget":
     """Eq. 69: y(t) = Σ_{s=0}^{t} ρ(s) x(t-s), with t from 0.
 
-    `kernel` is ρ: the word "exponential" (ρ(s) = e^-s, Table 2), an array of at least `length`
-    numbers (Table 3: `uniform_kernel`), or a function of the integer array s.
+    `kernel` is ρ: the word "exponential" (ρ(s) = e^-s, Table 2), {"uniform": seed} for the
+    `uniform_kernel` of Table 3, an array of at least `length` numbers, or a function of the
+    integer array s.
     """
-    length = require_whole("length", length, 1)
     rho = _kernel(kernel, length)
     lag = np.subtract.outer(np.arange(length), np.arange(length))
     matrix = np.where(lag >= 0, rho[np.maximum(lag, 0)], 0.0)
     return LinearTarget(matrix, inputs, "linear")
 
 
-def uniform_kernel(length: object, seed: object) -> Float64[np.ndarray, " length"]:
+@checked
+def uniform_kernel(length: Count, seed: Natural) -> Float64[np.ndarray, " length"]:
     """Table 3's kernel: ρ(s) independent and uniform on [0, 1]."""
-    rng = np.random.default_rng(require_whole("seed", seed, 0))
-    return rng.uniform(size=require_whole("length", length, 1))
+    return np.random.default_rng(seed).uniform(size=length)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -67,7 +90,8 @@ class LinearTarget(Target):
             self, matrix=self.matrix[:, order], inputs=inputs, name=f"{self.name} permuted".strip()
         )
 
-    def mixed(self, theta: object, causal: bool = True) -> "LinearTarget":
+    @checked
+    def mixed(self, theta: Vector, causal: Switch = True) -> "LinearTarget":
         """The target H~(x) = H(θ∗x), with matrix M Θ; see `alter.mixed` for the two filters."""
         weights = as_filter(theta, self.length)
         theta_matrix = np.zeros_like(self.matrix)
@@ -130,17 +154,14 @@ def _convolution(k: Float64[np.ndarray, " length"]) -> Float64[np.ndarray, "leng
     return linear_target(k, k.size).matrix
 
 
-def _kernel(kernel: object, length: int) -> Float64[np.ndarray, " length"]:
+def _kernel(kernel: Kernel, length: int) -> Float64[np.ndarray, " length"]:
+    if isinstance(kernel, Mapping):
+        return uniform_kernel(length, kernel["uniform"])
     if isinstance(kernel, str):
-        require_choice("kernel", kernel, ("exponential",))
         return np.exp(-np.arange(length, dtype=np.float64))
-    values = require_vector("kernel", _of_lags(kernel, length) if callable(kernel) else kernel)
+    values = require_vector("kernel", kernel(np.arange(length)) if callable(kernel) else kernel)
     if values.size < length:
         raise InputError(
             f"kernel must have at least {length} entries, one for every lag", values.size
         )
     return values[:length]
-
-
-def _of_lags(kernel: Callable[..., object], length: int) -> object:
-    return kernel(np.arange(length))

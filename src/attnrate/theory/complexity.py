@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, require_number, require_whole
 from attnrate.targets import AttentionTarget
-from attnrate.targets.checks import require_number
 from attnrate.theory.basis import (
     CouplingBasis,
     TokenFunction,

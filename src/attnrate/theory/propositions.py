@@ -13,6 +13,7 @@ from attnrate.errors import InputError, require_callable, require_whole
 from attnrate.models.transformer import Transformer
 from attnrate.targets import AttentionTarget, PositionedInputs, linear_target, seeds
 from attnrate.targets.alter import as_permutation
+from attnrate.targets.linear import Kernel as AnyKernel
 from attnrate.theory.check import Check, Verdict
 from attnrate.theory.domain import union
 from attnrate.theory.feedforward import hoelder_constant
@@ -85,7 +86,7 @@ def check_equivariance(
 
 
 def check_6_1(
-    kernel: object = None, length: object = 12, trials: object = 200, seed: object = 0
+    kernel: AnyKernel | None = None, length: object = 12, trials: object = 200, seed: object = 0
 ) -> Check:
     """Prop. 6.1: with p(t') > t' for some t', the permuted linear target leaves the RNN's space.
 

@@ -24,9 +24,8 @@ from math import expm1, log
 import torch
 from jaxtyping import Float, Int
 
-from attnrate.errors import InputError, require_callable
+from attnrate.errors import InputError, require_callable, require_number
 from attnrate.targets import AttentionTarget, FactoredCoupling, PositionedInputs
-from attnrate.targets.checks import require_number
 
 Tensor = torch.Tensor
 Function = Callable[[Tensor], Tensor]

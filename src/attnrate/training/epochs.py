@@ -22,11 +22,11 @@ from attnrate.errors import (
     InputError,
     StoreError,
     require_choice,
+    require_number,
     require_whole,
 )
 from attnrate.fitting.device import as_device, as_threads
 from attnrate.fitting.recipe import LARGEST_RATE
-from attnrate.targets.checks import require_number
 from attnrate.targets.seeds import spread
 from attnrate.training import checkpoint as store
 from attnrate.training.epoch_progress import Moment, make_epoch_progress

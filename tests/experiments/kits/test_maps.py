@@ -16,10 +16,11 @@ from attnrate.experiments import load
 from attnrate.experiments.contract import Done, from_plain, to_plain
 from attnrate.experiments.kits import maps
 from attnrate.experiments.paper.fig4 import Links
-from attnrate.fitting.build import build_recipe, build_target
 from attnrate.fitting.fit import Fit
+from attnrate.fitting.recipe import recipe_of
 from attnrate.models.transformer import Transformer
 from attnrate.targets import centre_of_gravity, nearest_point, selection
+from attnrate.targets.build import build_target
 
 NAMES = ("fig4", "fig5", "fig6", "gravity")
 
@@ -117,7 +118,7 @@ def test_F_f_of_a_shifted_model_is_off_by_the_shift():
 
 def test_of_a_diverged_fit_nothing_is_measured(monkeypatch):
     nan, model = math.nan, Given(nearest_point())
-    gone = Fit(nan, nan, 1.5, 7, "diverged", 0, build_recipe({}), 0.1, (nan,), (), model)
+    gone = Fit(nan, nan, 1.5, 7, "diverged", 0, recipe_of({}), 0.1, (nan,), (), model)
     monkeypatch.setattr(maps, "fit", lambda *given, **settings: gone)
     outcome = Links(target={"kind": "nearest_point"}, model={}, recipe={}).run()
     assert outcome == maps.RowsOutcome(None, None, 1.5, 7, "diverged")
@@ -131,7 +132,7 @@ def test_the_fits_are_buildable_and_different(name, preset):
     assert len({job.key for job in jobs}) == len(jobs)
     for job in jobs:
         job.make_model(build_target(job.target))
-        assert build_recipe(job.recipe).steps > 0
+        assert recipe_of(job.recipe).steps > 0
     assert {job.seed for job in jobs} == ({0} if preset == "quick" else {0, 1, 2, 3, 4})
 
 

@@ -4,7 +4,7 @@ import torch
 from map_experiments import changed, concluded, verdicts, worked
 
 from attnrate.experiments.paper.fig5 import values_held
-from attnrate.fitting.build import complete_model
+from attnrate.models.build import complete_model
 from attnrate.targets import centre_of_gravity
 
 GOOD = {"predictions": {"mae": 0.01}, "points": {"mae": 0.01}, "pointwise": {"rms": 0.01}}

@@ -14,8 +14,9 @@ from attnrate.experiments.paper import fig1
 from attnrate.experiments.paper import open_questions as questions
 from attnrate.experiments.paper.open_questions import BASELINE, VARIANTS, Tried
 from attnrate.experiments.run import run_job
-from attnrate.fitting.build import build_model, complete
+from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
+from attnrate.models.build import build_model
 from attnrate.targets import spectral_target
 
 concluded = partial(conclusions.concluded, questions.EXPERIMENT)

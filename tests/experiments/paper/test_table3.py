@@ -7,7 +7,7 @@ from conclusions import cell_fits, survives_json
 
 from attnrate.experiments.contract import Results
 from attnrate.experiments.paper.table3 import CELLS, EXPERIMENT, simple_costs, targets
-from attnrate.fitting.build import build_target
+from attnrate.targets.build import build_target
 
 AS_PRINTED = {(cell.model, cell.target): cell.paper for cell in CELLS}
 STRONGER = {

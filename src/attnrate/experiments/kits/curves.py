@@ -25,8 +25,8 @@ from attnrate.experiments.kits.fits import (
 )
 from attnrate.experiments.kits.spectral import Settings, Spectral, SpectralWork, outputs
 from attnrate.figures.figure import Cell, Table
-from attnrate.fitting.build import build_recipe
 from attnrate.fitting.fit import fit
+from attnrate.fitting.recipe import recipe_of
 from attnrate.models import CouplingTransformer, Transformer
 from attnrate.statistics import Interval, geometric_mean
 from attnrate.targets import AttentionTarget, FunctionCoupling, error_of
@@ -200,7 +200,7 @@ class Coupling(SpectralWork):
         found = fit(
             target,
             lambda: CouplingTransformer(target.d, target.out, m_h=self.m_h),
-            recipe=build_recipe(self.recipe),
+            recipe=recipe_of(self.recipe),
             seed=self.seed,
             threads=1,
         )

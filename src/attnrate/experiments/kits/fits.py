@@ -10,7 +10,7 @@ from scipy import stats
 
 from attnrate.experiments.contract import Done, select
 from attnrate.figures.figure import Curves, Series, Style
-from attnrate.statistics import Interval, geometric_mean, slope
+from attnrate.statistics import Interval, geometric_mean, mean, slope
 
 #: The error that fits are judged by
 MSE = "E mean_t |H_t - Ĥ_t|²"
@@ -131,6 +131,11 @@ def curve(label: str, points: Sequence[tuple[float, Interval]], group: str | Non
         tuple(one.high for _, one in points),
         group=group,
     )
+
+
+def spread(values: Sequence[float]) -> Interval:
+    """The mean of the values, with the least and the largest of them in place of an interval."""
+    return Interval(mean(values).value, min(values), max(values), len(values))
 
 
 def line(

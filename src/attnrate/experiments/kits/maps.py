@@ -13,19 +13,14 @@ import torch
 from jaxtyping import Bool, Float
 
 from attnrate.experiments.contract import Outcome, Plan, Work
-from attnrate.fitting.build import (
-    build_model,
-    build_recipe,
-    build_target,
-    complete_model,
-    complete_recipe,
-    complete_target,
-)
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
+from attnrate.fitting.recipe import complete_recipe, recipe_of
+from attnrate.models.build import build_model, complete_model
 from attnrate.models.transformer import Transformer
 from attnrate.targets import AttentionTarget, Target
 from attnrate.targets.alter import PermutedAttentionTarget
+from attnrate.targets.build import build_target, complete_target
 
 Tensor = torch.Tensor
 #: Targets that have attention weights
@@ -250,7 +245,7 @@ class MapFit(Work):
 
     def measured(self, kind: type[M], look: Callable[[Fitted], M]) -> M:
         """Fit, and what `look` finds; of a diverged fit only how it went."""
-        target, recipe = build_target(self.target), build_recipe(self.recipe)
+        target, recipe = build_target(self.target), recipe_of(self.recipe)
         done = fit(target, lambda: self.make_model(target), recipe, seed=self.seed, threads=1)
         if done.diverged:
             return replace(kind(), **done.outcome)

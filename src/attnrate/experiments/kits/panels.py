@@ -15,7 +15,7 @@ from attnrate.experiments.kits.maps import (
     Measures,
     PointwiseOutcome,
 )
-from attnrate.figures.figure import Cell, Curves, Graph, Matrix, Panel, Series, Table
+from attnrate.figures.figure import Cell, Curves, Figure, Graph, Matrix, Series, Table
 from attnrate.statistics import Interval, mean
 
 #: "Must reach": attention weights within this mean absolute error, links right in this share
@@ -203,6 +203,31 @@ def claim(
     return claim_of(experiment, rest, place, statement, said, found, value, correction)
 
 
+def weights_claim(
+    about: tuple[str, str, str],
+    by: Mapping[str, Group[O]],
+    off: Callable[[Group[O]], Number],
+    decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
+    told: tuple[str, str],
+    more: Callable[[Group[O]], str] = lambda found: "",
+) -> Claim:
+    """A claim that weights are right: that `off`, a mean |Â - A|, is at most MOST_MAE.
+
+    `about` is its name, place and statement. `decide` is given the fits of each case that keep to
+    the limit. The evidence lists the cases between the two texts of `told`, each with what `more`
+    adds; the number that decides is that of the first case.
+    """
+    found = {case: off(group) for case, group in by.items()}
+    parts = [
+        f"{found[case]} with {group.words}{found[case].seeds}{more(group)}"
+        for case, group in by.items()
+        if found[case].count
+    ]
+    decided = decide({case: each.at_most(MOST_MAE) for case, each in found.items()})
+    first = next(iter(found.values()))
+    return claim(*about, decided, evidence(told[0], parts, told[1]), first)
+
+
 def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
     """In how many fits of each case F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence on it."""
     met, parts = {}, []
@@ -216,37 +241,47 @@ def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
     return met, evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked)
 
 
-@dataclass(frozen=True)
-class Maps:
-    """Panels of one input: its attention, and its graph beside F̂∘f̂; `seed` is the least shown."""
-
-    attention: tuple[Panel, ...]
-    graphs: tuple[Panel, ...]
-    seed: int
-
-
-def draw_maps(
+def map_figures(
+    name: str,
     by: Mapping[str, Group[P]],
     true: str,
     graph: Callable[[str, Example], Graph],
     tokens: str,
     axis: str,
-) -> Maps | None:
-    """The panels of every case that has an input to show; None if no case has.
+    attention: tuple[str, str],
+    graphs: tuple[str, str],
+) -> tuple[Figure, ...]:
+    """Attention, and graphs beside F̂∘f̂, of every case that has an input to show; none if none has.
 
     `true` is the title of the true weights; `graph` draws a case by its words and its example;
-    `tokens` are those on which F̂∘f̂ is drawn, and `axis` says what F∘f is.
+    `tokens` are those on which F̂∘f̂ is drawn, and `axis` says what F∘f is. Of either figure there
+    are the title and the caption, in which {seed} stands for the least seed shown and {right} for
+    how many links are right.
     """
     shown = {found.words: one for found in by.values() if (one := found.shown) is not None}
     if not shown:
-        return None
-    learned = [attention_panel(f"learned, {w}", one.example.learned) for w, one in shown.items()]
-    graphs = [graph(words, one.example) for words, one in shown.items()]
+        return ()
+    true_weights = next(iter(shown.values())).example.true
+    learned = [attention_panel(f"learned, {k}", one.example.learned) for k, one in shown.items()]
+    drawn = [graph(words, one.example) for words, one in shown.items()]
     curves = {words: one.outcome.pointwise.curve for words, one in shown.items()}
-    return Maps(
-        (*learned, attention_panel(true, next(iter(shown.values())).example.true)),
-        (*graphs, pointwise_panel(f"F̂∘f̂ on {tokens}", curves, axis)),
-        min(one.seed for one in shown.values()),
+    filled = {
+        "seed": min(one.seed for one in shown.values()),
+        "right": ", ".join(f"{sum(g.right)} of {len(g.right)} ({g.title})" for g in drawn),
+    }
+    return (
+        Figure(
+            f"{name}-attention",
+            attention[0],
+            attention[1].format(**filled),
+            (*learned, attention_panel(true, true_weights)),
+        ),
+        Figure(
+            f"{name}-graph",
+            graphs[0],
+            graphs[1].format(**filled),
+            (*drawn, pointwise_panel(f"F̂∘f̂ on {tokens}", curves, axis)),
+        ),
     )
 
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.claims import Claim, Verdict, at_least, at_most, decided
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results, unfinished
 from attnrate.experiments.kits.images import (
     EPOCHS,
     PRESETS,
@@ -28,7 +28,7 @@ from attnrate.experiments.kits.images import (
     largest_jobs,
     profiled,
 )
-from attnrate.experiments.kits.real import ADAMW, at_least, at_most, decided, unfinished
+from attnrate.experiments.kits.real import ADAMW
 from attnrate.figures.figure import Figure, Matrix, Panel, Table, Violins, violin_values
 from attnrate.statistics import Interval, mean
 
@@ -209,14 +209,14 @@ def _figures(one: Profiled) -> tuple[Figure, ...]:
         Figure(
             "fig2-violins",
             "Singular values of the logits over images (Fig. 2)",
-            f"Seed {one.seed}, m_h = {one.m_h}. A violin a singular value; "
+            f"Seed {one.job.seed}, m_h = {one.m_h}. A violin a singular value; "
             "values at the rounding of the arithmetic are left out.",
             violins,
         ),
         Figure(
             "fig2-every-head",
             "The largest singular values of every head over images",
-            f"Seed {one.seed}, as above for all heads.",
+            f"Seed {one.job.seed}, as above for all heads.",
             tuple(every),
         ),
         Figure(
@@ -242,7 +242,7 @@ def _table(found: Sequence[Profiled]) -> Table:
         (
             _trained_by(one),
             len(one.found.epochs),
-            one.seed,
+            one.job.seed,
             one.found.test_error,
             float(np.mean(one.spectra.rank99)),
             float(np.mean(one.spectra.rank99_gauged)),

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
-from attnrate.experiments.kits.fits import PowerLaw, fit_power_law
+from attnrate.experiments.claims import Claim, Verdict, at_least, at_most, below, decided
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results, unfinished
+from attnrate.experiments.kits.fits import PowerLaw, curve, fit_power_law, spread
 from attnrate.experiments.kits.images import (
     PRESETS,
     ROUNDING,
@@ -34,7 +34,6 @@ from attnrate.experiments.kits.images import (
     largest_jobs,
     profiled,
 )
-from attnrate.experiments.kits.real import at_least, at_most, below, decided, over_seeds, unfinished
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.spectra.measures import tails
 from attnrate.statistics import Interval, mean, slope
@@ -118,8 +117,8 @@ def _of_size(done: Sequence[Profiled], m_h: int) -> list[Profiled]:
 def _by_seed(done: Sequence[Profiled]) -> dict[int, list[Profiled]]:
     """The models of every seed, from the smallest m_h to the largest."""
     return {
-        seed: sorted((one for one in done if one.seed == seed), key=lambda one: one.m_h)
-        for seed in sorted({one.seed for one in done})
+        seed: sorted((one for one in done if one.job.seed == seed), key=lambda one: one.m_h)
+        for seed in sorted({one.job.seed for one in done})
     }
 
 
@@ -396,7 +395,8 @@ def _spectra_figure(done: Sequence[Profiled]) -> Figure:
     by_size = _by_head_size(distances(done))
     if by_size:
         m_h_of = tuple(float(m_h) for m_h in by_size)
-        shown = [over_seeds("to the next smaller m_h", m_h_of, [*by_size.values()])]
+        near = [(float(m_h), spread(values)) for m_h, values in by_size.items()]
+        shown = [curve("to the next smaller m_h", near)]
         before = _by_head_size(distances(done, untrained))
         early = tuple(mean(row).value for row in before.values())
         shown.append(Series("before training", m_h_of, early))
@@ -431,8 +431,9 @@ def _errors_figure(done: Sequence[Profiled], laws: Laws) -> Figure:
     ):
         series: list[Series] = []
         for measure in measures:
-            values = [[measure.of(one.found) for one in _of_size(done, m)] for m in sizes]
-            series.append(over_seeds(measure.word, places, values, group=measure.name))
+            values = [spread([measure.of(one.found) for one in _of_size(done, m)]) for m in sizes]
+            points = [*zip(places, values, strict=True)]
+            series.append(curve(measure.word, points, group=measure.name))
             law = laws[measure]
             if law is not None and law.seen:
                 x = tuple(float(v) for v in np.geomspace(sizes[0], sizes[-1], 40))

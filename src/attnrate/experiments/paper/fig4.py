@@ -30,9 +30,9 @@ from attnrate.experiments.kits.panels import (
     case_table,
     claim,
     corrected,
-    draw_maps,
     evidence,
     grouped,
+    map_figures,
     recovered,
     rms,
 )
@@ -229,28 +229,22 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
 
 
 def _figures(by: Groups) -> tuple[Figure, ...]:
-    maps = draw_maps(by, "true: the nearest point", _graph, "random tokens", "coordinates of v")
-    if maps is None:
-        return ()
-    counts = ", ".join(
-        f"{sum(panel.right)} of {POINTS} ({panel.title})"
-        for panel in maps.graphs
-        if isinstance(panel, Graph)
-    )
-    return (
-        Figure(
-            "fig4-attention",
+    return map_figures(
+        "fig4",
+        by,
+        "true: the nearest point",
+        _graph,
+        "random tokens",
+        "coordinates of v",
+        (
             "Attention of one fresh input (Fig. 4a)",
-            f"Row t holds the weights of the points v(s) for u(t); the input is the first fresh "
-            f"one of seed {maps.seed}.",
-            maps.attention,
+            "Row t holds the weights of the points v(s) for u(t); the input is the first fresh "
+            "one of seed {seed}.",
         ),
-        Figure(
-            "fig4-graph",
+        (
             "The recovered graph and F̂∘f̂ (Fig. 4b, c)",
-            f"Each u with its strongest link, same input; right links: {counts}. F̂∘f̂ over all "
+            "Each u with its strongest link, same input; right links: {right}. F̂∘f̂ over all "
             "fresh tokens, in bins.",
-            maps.graphs,
         ),
     )
 
