@@ -19,8 +19,8 @@ from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, 
 from attnrate.experiments.kits.fits import Fits, error_panel, known, known_value, listed, shown
 from attnrate.experiments.kits.spectral import LONG, RECIPES, SECONDS, Settings, Spectral
 from attnrate.figures.figure import Figure, Table
-from attnrate.fitting.build import build_model
 from attnrate.models.base import nearest_size
+from attnrate.models.build import build_model
 from attnrate.statistics import Interval, geometric_mean, mean
 
 BASELINE = "Eq. 5"
