@@ -51,11 +51,6 @@ class Claim:
         }
 
 
-def claim_from_plain(plain: dict[str, Any]) -> Claim:
-    """The inverse of `Claim.to_plain`."""
-    return Claim(**plain)
-
-
 def judge(holds: bool, fails: bool, enough: bool = True) -> Verdict:
     """The verdict of a statement that a run may confirm or refute; open if it does neither.
 

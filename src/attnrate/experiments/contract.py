@@ -32,8 +32,7 @@ from pydantic import TypeAdapter
 
 from attnrate.experiments.claims import Claim
 from attnrate.figures.figure import Figure, Table
-from attnrate.fitting.job import Job as AnyJob
-from attnrate.fitting.job import Plain, Sized, key_of, plain
+from attnrate.fitting.job import Job, Plain, Sized, key_of, plain
 from attnrate.fitting.trial import Trial
 
 #: In the stored values of a job whose data could not be had: why. The next run tries it again.
@@ -195,7 +194,7 @@ def unfinished(results: Results, claims: Sequence[Claim], data: str) -> Conclusi
 
 
 #: Jobs of an experiment, each with the seconds that it is expected to take on one core
-Plan = Sequence[Sized[AnyJob]]
+Plan = Sequence[Sized[Job]]
 
 
 @dataclass(frozen=True)

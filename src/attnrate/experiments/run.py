@@ -77,13 +77,16 @@ def run_experiments(
     seats = make_engine(engine, workers).workers  # refused before a folder is made, not after
     plans = [planned(name, size) for name in chosen]
     place = claim_folder(folder, size)
-    store = place / _STORE
-    _forget_missing(plans, store)
     sized = in_turns((one for plan in plans for one in plan.jobs), size)
+    with Store(place / _STORE) as kept:
+        # results that say only that data could not be had: perhaps they can be had now
+        rows = kept.finished([one.job for one in sized])
+        kept.forget([row.key for row in rows if MISSING in row.result])
+        finished = kept.finished_keys()
     if progress:
-        say_plan(sized, _finished_keys(store), seats)
+        say_plan(sized, finished, seats)
     if sized:
-        done = sweep(sized, engine, store, workers, progress, run_job, _clear)
+        done = sweep(sized, engine, place / _STORE, workers, progress, run_job, _clear)
         clear_epochs(row.key for row in done.finished)
     conclude_experiments(plans, size, place)
     return place
@@ -115,24 +118,6 @@ def _clear(job: Job) -> None:
     clear_epochs([job.key])
 
 
-def _finished_keys(store: Path) -> set[str]:
-    if not store.exists():
-        return set()
-    with Store(store) as kept:
-        return kept.finished_keys()
-
-
-def _forget_missing(plans: Sequence[Planned], path: Path) -> None:
-    """Results that say only that data could not be had: perhaps they can be had now."""
-    if not path.exists():
-        return
-    jobs = [one.job for plan in plans for one in plan.jobs]
-    with Store(path) as kept:
-        gone = [row.key for row in kept.finished(jobs) if MISSING in row.result]
-        if gone:
-            kept.forget(gone)
-
-
 def conclude_folder(folder: object) -> Path:
     """Conclude again from what is finished in the folder, running nothing.
 
@@ -140,7 +125,8 @@ def conclude_folder(folder: object) -> Path:
     """
     place, preset = open_folder(folder)
     plans = [planned(name, preset) for name in all_names()]
-    done = _finished_keys(place / _STORE)
+    with Store(place / _STORE) as kept:
+        done = kept.finished_keys()
     before = {record.name: record for record in records_in(place)}
     ours = {plan.experiment.name for plan in plans if any(one.job.key in done for one in plan.jobs)}
     others = [name for name, record in before.items() if record.finished and name not in ours]

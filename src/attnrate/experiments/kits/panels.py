@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import Done, select
 from attnrate.experiments.kits.fits import table_of
 from attnrate.experiments.kits.maps import (
@@ -48,14 +48,18 @@ class Kept:
     @property
     def verdict(self) -> Verdict:
         """Whether all of them do, or none; "open" for anything between, or for no fit."""
-        if not self.of or 0 < self.count < self.of:
-            return "open"
-        return "holds" if self.count else "does not hold"
+        return judge(self.count == self.of, self.count == 0, enough=self.of > 0)
 
 
 def at_most(values: Sequence[float], limit: float) -> Kept:
     """How many of the values are at most the limit."""
     return Kept(sum(value <= limit for value in values), len(values))
+
+
+def percent(share: Interval, digits: int = 1) -> str:
+    """A share in per cent, with its interval where it has one."""
+    value, low, high = (f"{100 * each:.{digits}f}" for each in (share.value, share.low, share.high))
+    return f"{value} %" if math.isnan(share.low) else f"{value} % [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,7 @@ class Number(Interval):
     @property
     def percent(self) -> str:
         """A share in per cent, with its interval where it has one; a dash where there is none."""
-        if not self.count:
-            return "–"
-        if math.isnan(self.low):
-            return f"{100 * self.value:.1f} %"
-        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return percent(self) if self.count else "–"
 
     def at_most(self, limit: float) -> Kept:
         """In how many fits it is at most the limit."""
@@ -200,9 +200,8 @@ def claim(
     value: Interval,
 ) -> Claim:
     """A claim of the experiment that its name begins with, by its verdict with the correction."""
-    said, correction = decided
-    experiment = name.partition("-")[0]
-    return Claim(name, place, statement, experiment, said, found, *value.limits, correction)
+    (experiment, _, rest), (said, correction) = name.partition("-"), decided
+    return claim_of(experiment, rest, place, statement, said, found, value, correction)
 
 
 def weights_claim(
@@ -232,21 +231,15 @@ def weights_claim(
 
 def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
     """In how many fits of each case F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence on it."""
-    met = {}
-    parts = []
+    met, parts = {}, []
     for case, found in by.items():
-        off = rms(found)
-        spread = found.number(lambda one: one.pointwise.spread).value
+        off, spread = rms(found), found.number(lambda one: one.pointwise.spread).value
         met[case] = off.at_most(MOST_RELATIVE_RMS * spread)
         if off.count:
-            parts.append(
-                f"{off} with {found.words}{off.seeds}, where F∘f has the spread {spread:.3g}"
-            )
-    return met, evidence(
-        "rms |F̂∘f̂ - F∘f| on fresh tokens: ",
-        parts,
-        f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread).",
-    )
+            said = f"{off} with {found.words}{off.seeds}"
+            parts.append(f"{said}, where F∘f has the spread {spread:.3g}")
+    asked = f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread)."
+    return met, evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked)
 
 
 def map_figures(

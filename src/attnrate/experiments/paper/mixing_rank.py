@@ -28,6 +28,7 @@ from attnrate.experiments.contract import (
     select,
 )
 from attnrate.experiments.kits.fits import line, listed
+from attnrate.experiments.kits.panels import percent
 from attnrate.figures.figure import Cell, Curves, Figure, Line, Series, Table
 from attnrate.fitting.job import Sized
 from attnrate.spectra.measures import stable_rank
@@ -379,7 +380,7 @@ def _filters_claim(mixed: Spectra) -> Claim:
     raised = [rank > len(one.before) for one in mixed.values() for rank in one.ranks]
     rises, count = sum(raised), len(raised)
     told = {
-        name: f"rank {len(one.before)} becomes {_range(one.ranks)}, and {_percent(one.tails)} of "
+        name: f"rank {len(one.before)} becomes {_range(one.ranks)}, and {percent(one.tails, 0)} of "
         f"the norm lies beyond rank {len(one.before)}"
         for name, one in mixed.items()
     }
@@ -561,12 +562,6 @@ def _deconvolution_figure(inverses: DeconvolutionOutcome) -> Figure:
 def _range(values: Sequence[int]) -> str:
     low, high = min(values), max(values)
     return str(low) if low == high else f"{low} to {high}"
-
-
-def _percent(share: Interval) -> str:
-    if math.isnan(share.low):
-        return f"{100 * share.value:.0f} %"
-    return f"{100 * share.value:.0f} % [{100 * share.low:.0f}, {100 * share.high:.0f}]"
 
 
 def _listed(values: Sequence[float]) -> str:

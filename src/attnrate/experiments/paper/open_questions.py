@@ -9,7 +9,7 @@ baseline's fits are Fig. 1's own.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 import torch
@@ -19,8 +19,8 @@ from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, 
 from attnrate.experiments.kits.fits import Fits, error_panel, known, known_value, listed, shown
 from attnrate.experiments.kits.spectral import LONG, RECIPES, SECONDS, Settings, Spectral
 from attnrate.figures.figure import Figure, Table
-from attnrate.models import Transformer
 from attnrate.models.base import nearest_size
+from attnrate.models.build import build_model
 from attnrate.statistics import Interval, geometric_mean, mean
 
 BASELINE = "Eq. 5"
@@ -28,53 +28,42 @@ BASELINE = "Eq. 5"
 WIDTH = 128
 #: Fig. 1's value size, which heads share
 _VALUES = 32
+#: All have tokens and outputs of one number, which is what the count of parameters depends on
+_ANY_TARGET = Spectral(1.0, 6).build()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variant:
-    """One change of Eq. 5; `cost` is the time of a step beside the baseline's."""
+    """Settings of the model that differ from Eq. 5's, and the time of a step beside its time."""
 
-    heads: int = 1
-    layers: int = 1
-    residual: bool = False
-    layer_norm: bool = False
-    scale: bool = False
     cost: float = 1.0
+    heads: int = 1
+    changes: Settings = field(default_factory=dict)
 
-    def model(self, size: int) -> Settings:
-        """Settings of the model with the given total head size, without those left as in Eq. 5."""
-        plain = asdict(Variant(cost=self.cost))
-        changed = {name: value for name, value in asdict(self).items() if value != plain[name]}
-        values = {"m_v": _VALUES // self.heads} if self.heads > 1 else {}
-        return {"m_h": size // self.heads, **values, **changed}
+    def model(self, size: int, width: int) -> Settings:
+        """The model of that total head size and width, without the settings left as in Eq. 5."""
+        shared = {"heads": self.heads, "m_v": _VALUES // self.heads} if self.heads > 1 else {}
+        narrower = {} if width == WIDTH else {"width": width}
+        one_head = size // self.heads
+        return {"kind": "transformer", "m_h": one_head, **shared, **self.changes, **narrower}
 
     def parameters(self, size: int, width: int) -> int:
         """How many the model has with that total head size and networks of that width."""
         with torch.device("meta"):  # nothing is allocated and no random number drawn
-            model = Transformer(
-                d=1,
-                out=1,
-                m_h=size // self.heads,
-                m_v=_VALUES // self.heads,
-                width=width,
-                heads=self.heads,
-                layers=self.layers,
-                residual=self.residual,
-                layer_norm=self.layer_norm,
-                scale=self.scale,
-            )
-        return model.parameter_count()
+            model = build_model(self.model(size, width), _ANY_TARGET)
+        return sum(weights.numel() for weights in model.parameters())
 
 
+_RESIDUAL: Settings = {"layers": 2, "residual": True}
 VARIANTS = {
     BASELINE: Variant(),
-    "2 heads": Variant(heads=2, cost=1.1),
-    "4 heads": Variant(heads=4, cost=1.2),
-    "2 layers": Variant(layers=2, cost=1.5),
-    "2 layers, residual": Variant(layers=2, residual=True, cost=1.5),
-    "2 layers, residual, layer norm": Variant(layers=2, residual=True, layer_norm=True, cost=1.6),
-    "layer norm": Variant(layer_norm=True, cost=1.1),
-    "1/√m_h": Variant(scale=True),
+    "2 heads": Variant(1.1, heads=2),
+    "4 heads": Variant(1.2, heads=4),
+    "2 layers": Variant(1.5, changes={"layers": 2}),
+    "2 layers, residual": Variant(1.5, changes=_RESIDUAL),
+    "2 layers, residual, layer norm": Variant(1.6, changes={**_RESIDUAL, "layer_norm": True}),
+    "layer norm": Variant(1.1, changes={"layer_norm": True}),
+    "1/√m_h": Variant(changes={"scale": True}),
 }
 
 
@@ -136,9 +125,7 @@ def plan(preset: Preset) -> Plan:
 def model_settings(variant: Variant, size: int) -> Settings:
     """A variant's model for a total head size, of the width that gives it the same parameters."""
     wanted = VARIANTS[BASELINE].parameters(size, WIDTH)
-    width = nearest_size(partial(variant.parameters, size), wanted)
-    narrower = {} if width == WIDTH else {"width": width}
-    return {"kind": "transformer", **variant.model(size), **narrower}
+    return variant.model(size, nearest_size(partial(variant.parameters, size), wanted))
 
 
 def conclude(results: Results) -> Conclusion:
@@ -193,9 +180,9 @@ QUESTIONS = (
 _claim = partial(claim_of, "open-questions")
 
 
-def ratios(tries: Fits, variant: str, **wanted: object) -> list[float]:
+def ratios(tries: Fits, variant: str) -> list[float]:
     """error of the variant / error of the baseline in every cell and seed that both have."""
-    one, base = (tries.where(variant=name, **wanted) for name in (variant, BASELINE))
+    one, base = (tries.where(variant=name) for name in (variant, BASELINE))
     return one.over(base, "target", "size", "seed")
 
 
@@ -330,50 +317,39 @@ def tables(tries: Fits) -> tuple[Table, ...]:
     """Ratios to the baseline, exponents, and the numbers of parameters; and the errors."""
     targets, varied, present = _targets(tries), _varied(tries), _present(tries)
     cells = [(target, size) for target in targets for size in tries.sizes("size")]
-    ratio_table = Table(
-        "Error over that of Eq. 5, and the exponent in the total head size",
-        (
-            "variant",
-            "parameters",
-            *(f"ratio, {t.name}" for t in targets),
-            *(f"exponent, {t.name}" for t in varied),
-        ),
-        tuple(
+    ratio_rows, error_rows = [], []
+    for name in present:
+        mine = tries.where(variant=name)
+        counts = _counts(mine)
+        ratio_rows.append(
             (
                 name,
-                _span(_counts(tries.where(variant=name))),
-                *(_ratio_word(tries, name, t) for t in targets),
+                f"{min(counts):,} to {max(counts):,}" if counts else "unknown",
+                *(
+                    "1"
+                    if name == BASELINE
+                    else shown(geometric_mean(ratios(tries.where(target=t), name)))
+                    for t in targets
+                ),
                 *(shown(size_slope(tries, name, t)) for t in varied),
             )
-            for name in present
+        )
+        error_rows.append((name, *(known_value(mine.mean(target=t, size=m)) for t, m in cells)))
+    ratio_columns = [f"ratio, {t.name}" for t in targets]
+    exponents = [f"exponent, {t.name}" for t in varied]
+    return (
+        Table(
+            "Error over that of Eq. 5, and the exponent in the total head size",
+            ("variant", "parameters", *ratio_columns, *exponents),
+            tuple(ratio_rows),
+            "Ratios over cells and seeds with 95 % intervals.",
         ),
-        "Ratios over cells and seeds with 95 % intervals.",
-    )
-    error_table = Table(
-        "Errors by total head size",
-        ("variant", *(f"{target.name}, {size}" for target, size in cells)),
-        tuple(
-            (
-                name,
-                *(
-                    known_value(tries.mean(variant=name, target=target, size=size))
-                    for target, size in cells
-                ),
-            )
-            for name in present
+        Table(
+            "Errors by total head size",
+            ("variant", *(f"{target.name}, {size}" for target, size in cells)),
+            tuple(error_rows),
         ),
     )
-    return ratio_table, error_table
-
-
-def _span(counts: Sequence[int]) -> str:
-    return f"{min(counts):,} to {max(counts):,}" if counts else "unknown"
-
-
-def _ratio_word(tries: Fits, variant: str, target: Spectral) -> str:
-    if variant == BASELINE:
-        return "1"
-    return shown(geometric_mean(ratios(tries, variant, target=target)))
 
 
 def paragraphs(tries: Fits) -> tuple[str, ...]:
