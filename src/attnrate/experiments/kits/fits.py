@@ -1,15 +1,15 @@
 """Errors of finished fits over sizes and seeds: means, ratios, exponents, power laws, curves."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
 
 from attnrate.experiments.contract import Done, select
-from attnrate.figures.figure import Curves, Series, Style
+from attnrate.figures.figure import Cell, Curves, Series, Style, Table
 from attnrate.statistics import Interval, geometric_mean, mean, slope
 
 #: The error that fits are judged by
@@ -18,6 +18,7 @@ _LEVEL = 0.95
 #: Exponents that are looked at; an interval that reaches an end is open there
 LEAST, MOST = 0.01, 8.0
 _EXPONENTS = np.geomspace(LEAST, MOST, 5000)
+T = TypeVar("T")
 
 
 class Fits(tuple[Done[Any, Any], ...]):
@@ -131,6 +132,14 @@ def curve(label: str, points: Sequence[tuple[float, Interval]], group: str | Non
         tuple(one.high for _, one in points),
         group=group,
     )
+
+
+def table_of(
+    title: str, items: Iterable[T], columns: Mapping[str, Callable[[T], Cell]], note: str = ""
+) -> Table:
+    """A table with a row for each item; every column says what its cell of an item is."""
+    rows = tuple(tuple(cell(one) for cell in columns.values()) for one in items)
+    return Table(title, tuple(columns), rows, note)
 
 
 def spread(values: Sequence[float]) -> Interval:

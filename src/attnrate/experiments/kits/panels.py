@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import Done, select
+from attnrate.experiments.kits.fits import table_of
 from attnrate.experiments.kits.maps import (
     Curve,
     Entries,
@@ -337,9 +338,9 @@ def case_table(
     note: str,
 ) -> Table:
     """A row a case that has fits: its words under `heading`, seeds, error, and further columns."""
-    rows = tuple(
-        (found.words, len(found), str(found.error), *(cell(found) for cell in columns.values()))
-        for found in by.values()
-        if found
-    )
-    return Table(title, (heading, "seeds", "mean squared error", *columns), rows, note)
+    common: Mapping[str, Callable[[Group[O]], Cell]] = {
+        heading: lambda found: found.words,
+        "seeds": len,
+        "mean squared error": lambda found: str(found.error),
+    }
+    return table_of(title, filter(None, by.values()), {**common, **columns}, note)

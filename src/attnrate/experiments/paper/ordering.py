@@ -10,7 +10,7 @@ the graph part sees only the past too, and so does the Transformer: what is left
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import ClassVar
@@ -19,17 +19,9 @@ import torch
 from jaxtyping import Float
 
 from attnrate.experiments.claims import Verdict, claim_of, judge
-from attnrate.experiments.contract import (
-    Conclusion,
-    Experiment,
-    Outcome,
-    Plan,
-    Preset,
-    Results,
-    Work,
-)
+from attnrate.experiments.contract import Conclusion, Experiment, Outcome, Preset, Results, Work
 from attnrate.experiments.kits.cells import as_good, worse
-from attnrate.experiments.kits.fits import curve
+from attnrate.experiments.kits.fits import curve, line
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
@@ -254,23 +246,19 @@ class Trained(Work):
         return TrainedOutcome(error, found.seconds, parameters(self.model))
 
 
-def plan(preset: Preset) -> Plan:
+def plan(preset: Preset) -> list[Sized[Work]]:
     """The floors, and a fit for every variant, λ, model and seed."""
     chosen = SETTINGS[preset]
     jobs: list[Sized[Work]] = []
     for variant, (shares, names) in chosen.grid.items():
         for share in shares:
             jobs.append(Sized(Floor(variant=variant, share=share), 0.4))
-            jobs.extend(
-                Sized(
-                    Trained(
-                        variant=variant, share=share, model=name, recipe=chosen.recipe, seed=seed
-                    ),
-                    chosen.cost,
-                )
+            fitted = Trained(variant=variant, share=share, model=PIVOT, recipe=chosen.recipe)
+            jobs += [
+                Sized(replace(fitted, model=name, seed=seed), chosen.cost)
                 for seed in range(chosen.seeds)
                 for name in names
-            )
+            ]
     return jobs
 
 
@@ -607,15 +595,15 @@ def _figures(found: Measured) -> tuple[Figure, ...]:
 def _panel(found: Measured, variant: str) -> Curves:
     shares, series = found.shares(variant), list[Series]()
     for name in found.names:
-        points = [(share, found.error((variant, share, name))) for share in shares]
-        points = [(share, one) for share, one in points if one.count]
+        points = [
+            (share, one) for share in shares for _, one in found.listed((variant, share), [name])
+        ]
         if points:
             series.append(curve(name, points, group=name))
     floors = [(share, found.floors.get((variant, share))) for share in shares]
     known = [(share, one.floor) for share, one in floors if one is not None and one.floor > 0]
     if known:
-        xs, ys = zip(*known, strict=True)
-        series.append(Series("floor of causal models", xs, ys, style="theory"))
+        series.append(line("floor of causal models", known, "theory"))
     return Curves(
         "past only" if variant == _CAUSAL else f"order: {variant}",
         "λ: 0 graph, 1 temporal",
