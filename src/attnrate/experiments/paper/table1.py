@@ -115,8 +115,14 @@ class Half:
 
 
 PHOTOGRAPHS = Half(
-    *("table1-cifar", "CIFAR-10", "ViT"),
-    *("accuracy", "accuracy", "images", "accuracy on some tests", "epoch"),
+    name="table1-cifar",
+    data="CIFAR-10",
+    attention="ViT",
+    score="accuracy",
+    measure="accuracy",
+    examples="images",
+    curve="accuracy on some tests",
+    epoch="epoch",
     paper=(0.98, 0.96),
     learned=0.4,
     cannot="The paper's ViT-B/16 has 86 million parameters, and its accuracy takes training on "
@@ -125,9 +131,14 @@ PHOTOGRAPHS = Half(
     "tokens make both orders one problem, with the rows of the positions' start exchanged.",
 )
 TRANSLATIONS = Half(
-    *("table1-translation", "translation", "Transformer"),
-    *("BLEU of sentences of more than ten tokens", "BLEU", "pairs of sentences"),
-    *("training loss", "part of the training"),
+    name="table1-translation",
+    data="translation",
+    attention="Transformer",
+    score="BLEU of sentences of more than ten tokens",
+    measure="BLEU",
+    examples="pairs of sentences",
+    curve="training loss",
+    epoch="part of the training",
     paper=(26.85, 25.91),
     learned=5.0,
     cannot="WMT 2014 and the paper's training cannot be had here; ours are messages of programs, "
