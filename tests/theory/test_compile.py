@@ -168,9 +168,9 @@ def test_targets_with_positions():
 
 
 def test_knots_are_shared_by_the_intervals_of_a_union():
-    assert knots(((0.0, 1.0),), 4).places == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert knots(((0.0, 1.0),), 4) == (0.0, 0.25, 0.5, 0.75, 1.0)
     # two pieces in each interval and one in each gap: 8 in all
-    assert knots(((0.0, 1.0), (2.0, 3.0), (5.0, 6.0)), 9).places == (
+    assert knots(((0.0, 1.0), (2.0, 3.0), (5.0, 6.0)), 9) == (
         0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 5.0, 5.5, 6.0,
     )  # fmt: skip
     with pytest.raises(InputError, match="at least 5") as caught:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from attnrate.targets import AttentionTarget
 
 _SHOWN = 12
+#: What --json says of a spectrum besides its values, and of its decay
+_JSON_POD = ("rest", "error", "residual", "resolution", "converged", "evaluations")
+_JSON_DECAY = ("law", "alpha", "rate", "order", "noise_floor", "interval", "reason")
 
 UOption = Annotated[tuple[float, float], typer.Option("--u", help="Interval of u.", metavar="A B")]
 VOption = Annotated[
@@ -76,21 +79,8 @@ def pod(
                 "gauge": gauge,
                 "rank": result.rank,
                 "sigma": result.sigma.tolist(),
-                "rest": result.rest,
-                "error": result.error,
-                "residual": result.residual,
-                "resolution": result.resolution,
-                "converged": result.converged,
-                "evaluations": result.evaluations,
-                "decay": {
-                    "law": decay.law,
-                    "alpha": decay.alpha,
-                    "rate": decay.rate,
-                    "order": decay.order,
-                    "noise_floor": decay.noise_floor,
-                    "interval": decay.interval,
-                    "reason": decay.reason,
-                },
+                **{name: getattr(result, name) for name in _JSON_POD},
+                "decay": {name: getattr(decay, name) for name in _JSON_DECAY},
             }
         )
     else:

@@ -17,7 +17,7 @@ the share of the pairs s ≠ t. D², the pair s = t, falls more slowly: like m_h
 spectra of Fig. 1 with alpha > 1, and for alpha <= 1 it does not vanish as their rank grows.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
@@ -97,24 +97,27 @@ def jackson_bound(
     target = require_softmax(target)
     m_h = require_whole("m_h", m_h, 1)
     m_ff = None if m_ff is None else require_whole("m_ff", m_ff, 1)
-    chosen, modulo = _norm(norm), as_gauge(gauge)
+    require_choice("norm", norm, ("l1", "mse"))
+    modulo = as_gauge(gauge)
     require_choice("form", form, ("printed", "rigorous"))
+    chosen: Norm = "l1" if norm == "l1" else "mse"
     diameter = 2 * lipschitz_of_F(target) * radius_of_f(target)
     trivial = target.length * diameter if chosen == "l1" else diameter**2
     if form == "printed":
         measures = complexity(target, alpha, family, modulo)
-        printed = _printed(target, measures, m_h, m_ff)
-        if not isfinite(measures.C1) or not isfinite(printed.value):
+        rank, networks = _printed(target, measures, m_h, m_ff)
+        value = rank + networks
+        if not isfinite(measures.C1) or not isfinite(value):
             raise InputError(
                 "the printed bound is beyond the largest number with this alpha",
                 alpha,
                 "Pass the alpha of the spectrum, or leave it out.",
             )
-        return replace(printed, norm=chosen, trivial=trivial)
+        return Bound(value, rank, networks, chosen, "printed", m_h, m_ff, trivial)
     basis = coupling_basis(target, modulo)
     terms = m_h if m_ff is None else min(m_h, basis.smooth_rank)
     rank = lipschitz_of_F(target) * radius_of_f(target) * _logit_error(basis, terms)
-    networks = 0.0 if m_ff is None else _network_error(target, basis, m_h, m_ff)
+    networks = 0.0 if m_ff is None else _network_error(basis, m_h, m_ff)
     if chosen == "l1":
         rank, networks = target.length * rank, target.length * networks
         return Bound(rank + networks, rank, networks, chosen, "rigorous", m_h, m_ff, trivial)
@@ -122,23 +125,19 @@ def jackson_bound(
     return Bound(value, rank**2, networks**2, chosen, "rigorous", m_h, m_ff, trivial)
 
 
-def _norm(norm: object) -> Norm:
-    require_choice("norm", norm, ("l1", "mse"))
-    return "l1" if norm == "l1" else "mse"
-
-
-def _printed(target: AttentionTarget, measures: Complexity, m_h: int, m_ff: int | None) -> Bound:
-    """Eq. 17 as it stands."""
+def _printed(
+    target: AttentionTarget, measures: Complexity, m_h: int, m_ff: int | None
+) -> tuple[float, float]:
+    """Eq. 17 as it stands: the term of the rank and that of the networks."""
     scale = target.length**2 * measures.C0
     try:
         rank = scale * measures.C1 / m_h ** (2 * measures.alpha - 1)
     except OverflowError:  # m_h^(2α-1) is beyond 1e308
         rank = 0.0
-    networks = 0.0
-    if m_ff is not None:
-        beta = measures.beta
-        networks = scale * measures.C2(m_h) * m_h ** (beta + 1) / m_ff**beta
-    return Bound(rank + networks, rank, networks, "l1", "printed", m_h, m_ff, 0.0)
+    if m_ff is None:
+        return rank, 0.0
+    beta = measures.beta
+    return rank, scale * measures.C2(m_h) * m_h ** (beta + 1) / m_ff**beta
 
 
 def _logit_error(basis: CouplingBasis, r: int) -> float:
@@ -147,12 +146,11 @@ def _logit_error(basis: CouplingBasis, r: int) -> float:
     return float(np.sqrt(basis.pair_energy(r) + basis.diagonal_energy(r))) + rounding
 
 
-def _network_error(target: AttentionTarget, basis: CouplingBasis, m_h: int, m_ff: int) -> float:
+def _network_error(basis: CouplingBasis, m_h: int, m_ff: int) -> float:
     """K_F (R_f sup|rho_m - rho^| + sup|f - f̂|) + sup|F - F̂| of the compiled interpolants."""
+    target, domain = basis.target, basis.domain
     require_one_variable(target)
     measures = complexity(target, gauge=basis.gauge)
-    parts = measures._parts
-    domain = basis.domain
     if not isinstance(domain, Region):
         raise InputError(
             "the networks' term needs tokens from an interval; this target's are known by samples",
@@ -160,12 +158,12 @@ def _network_error(target: AttentionTarget, basis: CouplingBasis, m_h: int, m_ff
             "Leave m_ff out: the rank term alone holds for any law.",
         )
     pieces = pieces_of(domain.axes[0], m_ff)
-    both = parts.bases(m_h)[: basis.smooth_rank] / pieces**2
+    both = measures.of_bases(m_h)[: basis.smooth_rank] / pieces**2
     sigma, sup = basis.sigma[: len(both)], measures.sup_bases
     # |phi psi - phî psî| <= |phi| e_psi + |psi| e_phi + e_phi e_psi, with e_phi + e_psi = both
     coupling = float(np.sum(sigma * (sup * both + both**2 / 4)))
-    outer = parts.outer / pieces_of((value_range(target),), m_ff) ** 2
-    return measures.K_F * (radius_of_f(target) * coupling + parts.inner / pieces**2) + outer
+    outer = measures.of_F() / pieces_of((value_range(target),), m_ff) ** 2
+    return measures.K_F * (radius_of_f(target) * coupling + measures.of_f() / pieces**2) + outer
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ Rows of W_Q and W_K are unit vectors (Eq. 18, with e_{k+m_h} for W_K), W_V picks
 and f̂ stacks sqrt(sigma_k) phi_k, sqrt(sigma_k) psi_k (k <= m_h) and f.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -27,6 +25,7 @@ from attnrate.theory.decomposition import Gauge
 from attnrate.theory.domain import Region
 
 Tensor = torch.Tensor
+Intervals = tuple[tuple[float, float], ...]
 
 
 class ExactFunction(nn.Module):
@@ -41,26 +40,17 @@ class ExactFunction(nn.Module):
         return self.function(x)
 
 
-@dataclass(frozen=True)
-class Knots:
-    """Where piecewise-linear interpolants bend: m_ff pieces over an interval or a union."""
+def knots(intervals: Intervals, m_ff: int) -> tuple[float, ...]:
+    """Where piecewise-linear interpolants bend: at equispaced places, m_ff pieces in all.
 
-    places: tuple[float, ...]
-    #: pieces within each interval of the domain
-    pieces: int
-
-
-def knots(intervals: tuple[tuple[float, float], ...], m_ff: int) -> Knots:
-    """Equispaced knots with m_ff pieces in all; over a union each interval gets the same number.
-
-    One more piece bridges each gap, where there are no tokens.
+    Each interval of a union gets the same number of pieces. One more piece bridges each gap, where
+    there are no tokens.
     """
-    pieces = pieces_of(intervals, m_ff)
-    places = [t for a, b in intervals for t in np.linspace(a, b, pieces + 1).tolist()]
-    return Knots(tuple(places), pieces)
+    each = pieces_of(intervals, m_ff) + 1
+    return tuple(t for a, b in intervals for t in np.linspace(a, b, each).tolist())
 
 
-def pieces_of(intervals: tuple[tuple[float, float], ...], m_ff: int) -> int:
+def pieces_of(intervals: Intervals, m_ff: int) -> int:
     """How many pieces each interval gets in a network of m_ff units."""
     pieces = (m_ff + 1) // len(intervals) - 1
     if pieces < 1:
@@ -80,14 +70,9 @@ def _network(
 ) -> nn.Sequential:
     """x -> outer relu(inner x + shift) + bias, a network as training uses it, in float64."""
     network = feed_forward(inner.shape[1], outer.shape[0], inner.shape[0], depth=1).double()
-    first, _, last = network
-    assert isinstance(first, nn.Linear)
-    assert isinstance(last, nn.Linear)
     with torch.no_grad():
-        first.weight.copy_(inner)
-        first.bias.copy_(shift)
-        last.weight.copy_(outer)
-        last.bias.copy_(bias)
+        for weight, value in zip(network.parameters(), (inner, shift, outer, bias), strict=True):
+            weight.copy_(value)
     return network
 
 
@@ -182,28 +167,24 @@ def _feature_networks(
 ) -> nn.Sequential:
     domain = target_domain(target)
     if isinstance(domain, Region) and domain.d == 1:
-        bends = knots(domain.axes[0], m_ff)
-        at = torch.tensor(bends.places, dtype=torch.float64)[:, None]
-        return interpolant(bends.places, features(at), m_ff)
-    points = _tokens(target, m_ff, seed)
+        return _interpolated(features, domain.axes[0], m_ff)
+    x = target.sample(max(64, 20 * m_ff // target.length), seed)
+    points = x.reshape(-1, target.d)
     return fitted(points, features(points), m_ff, seed)
 
 
 def _outer_network(target: AttentionTarget, inner: int, m_ff: int, seed: int) -> nn.Sequential:
     if inner == 1:
-        low, high = value_range(target)
-        bends = knots(((low, high),), m_ff)
-        at = torch.tensor(bends.places, dtype=torch.float64)[:, None]
-        return interpolant(bends.places, target.F(at), m_ff)
-    count = max(1, 20 * m_ff // target.length)
-    x = target.sample(count, seed)
+        return _interpolated(target.F, (value_range(target),), m_ff)
+    x = target.sample(max(1, 20 * m_ff // target.length), seed)
     points = target.inner(x).reshape(-1, inner)
     return fitted(points, target.F(points), m_ff, seed)
 
 
-def _tokens(target: AttentionTarget, m_ff: int, seed: int) -> Float[Tensor, "n d"]:
-    count = max(64, 20 * m_ff // target.length)
-    return target.sample(count, seed).reshape(-1, target.d)
+def _interpolated(function: TokenFunction, intervals: Intervals, m_ff: int) -> nn.Sequential:
+    places = knots(intervals, m_ff)
+    at = torch.tensor(places, dtype=torch.float64)[:, None]
+    return interpolant(places, function(at), m_ff)
 
 
 def value_range(target: AttentionTarget) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch.autograd.functional import jacobian
 
 from attnrate.errors import InputError, require_number, require_whole
 from attnrate.targets import AttentionTarget
@@ -60,12 +61,29 @@ class Complexity:
     K_F: float
     sup_f: float
     sup_bases: float
-    _parts: "_FeedForwardParts" = field(repr=False)
+    _basis: CouplingBasis = field(repr=False, compare=False)
+    _chosen: Any = field(repr=False, compare=False)  # a family, with a hash
 
     def C2(self, k: object) -> float:
         """C_FF(F) + C_FF(f) + Σ_{i<=k} (C_FF(phi_i) + C_FF(psi_i)) (Eq. 14)."""
         k = require_whole("k", k, 1)
-        return self._parts.outer + self._parts.inner + float(np.sum(self._parts.bases(k)))
+        return self.of_F() + self.of_f() + float(np.sum(self.of_bases(k)))
+
+    def of_F(self) -> float:
+        """C_FF(F) over the values of f."""
+        target = self._basis.target
+        require_one_variable(target)
+        return _function_complexity(target.F, self._chosen, value_range(target))
+
+    def of_f(self) -> float:
+        """C_FF(f)."""
+        return _function_complexity(self._basis.target.f, self._chosen, _hull(self._basis))
+
+    def of_bases(self, k: int) -> Float[Array, " k"]:
+        """C_FF(phi_i) + C_FF(psi_i) for i <= k, zero where there is no network (`smooth_rank`)."""
+        terms = min(k, self._basis.smooth_rank)
+        values = [_basis_complexity(self._basis, self._chosen, i) for i in range(terms)]
+        return np.array(values + [0.0] * (k - terms))
 
     def __str__(self) -> str:
         return (
@@ -74,35 +92,6 @@ class Complexity:
             f"  {self.family} networks: beta = {self.beta:g}; K_F = {self.K_F:.4g}, "
             f"sup|f| = {self.sup_f:.4g}, sup|phi|+|psi| = {self.sup_bases:.4g}"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _FeedForwardParts:
-    """C_FF of the components, those of the bases only as far as they are asked for."""
-
-    target: AttentionTarget
-    basis: CouplingBasis
-    chosen: FeedForwardFamily
-
-    @property
-    def outer(self) -> float:
-        """C_FF(F) over the values of f."""
-        require_one_variable(self.target)
-        chosen: Any = self.chosen
-        return _function_complexity(self.target.F, chosen, value_range(self.target))
-
-    @property
-    def inner(self) -> float:
-        """C_FF(f)."""
-        chosen: Any = self.chosen
-        return _function_complexity(self.target.f, chosen, _hull(self.target, self.basis))
-
-    def bases(self, k: int) -> Float[Array, " k"]:
-        """C_FF(phi_i) + C_FF(psi_i) for i <= k, zero where there is no network (`smooth_rank`)."""
-        chosen: Any = self.chosen
-        terms = min(k, self.basis.smooth_rank)
-        values = [_basis_complexity(self.basis, chosen, i) for i in range(terms)]
-        return np.array(values + [0.0] * (k - len(values)))
 
 
 def complexity(
@@ -119,35 +108,38 @@ def complexity(
     """
     target = require_softmax(target)
     modulo, chosen = as_gauge(gauge), resolve_family(family)
-    if alpha is not None:
-        require_number("alpha", alpha, above=0.5)
+    asked = None if alpha is None else require_number("alpha", alpha, above=0.5)
     basis, plain = coupling_basis(target, modulo), coupling_basis(target, None)
-    alpha = decay_exponent(basis.sigma) if alpha is None else require_number("alpha", alpha)
-    K_F, sup_f, sup_bases = lipschitz_of_F(target), _sup_f(target), _sup_bases(basis)
+    exponent = decay_exponent(basis.sigma) if asked is None else asked
+    sup_f = float(_values_of_f(target).norm(dim=-1).max())
+    K_F, sup_bases = lipschitz_of_F(target), _sup_bases(basis)
     with np.errstate(over="ignore"):  # an alpha far beyond the spectrum's has the envelope inf
-        C1, C1_plain = envelope(basis.sigma, alpha), envelope(plain.sigma, alpha)
+        C1, C1_plain = (envelope(each.sigma, exponent) for each in (basis, plain))
     return Complexity(
         C0=max(K_F * sup_f * sup_bases, 1.0),
         C1=C1,
         C1_plain=C1_plain,
-        alpha=alpha,
+        alpha=exponent,
         beta=chosen.beta,
         family=chosen.name,
         K_F=K_F,
         sup_f=sup_f,
         sup_bases=sup_bases,
-        _parts=_FeedForwardParts(target, basis, chosen),
+        _basis=basis,
+        _chosen=chosen,
     )
 
 
 @remembered
-def _function_complexity(function: TokenFunction, chosen: Any, on: tuple[float, float]) -> float:
+def _function_complexity(
+    function: TokenFunction, chosen: FeedForwardFamily, on: tuple[float, float]
+) -> float:
     return float(chosen.complexity(_plain(function), on))
 
 
 @lru_cache(maxsize=4096)
-def _basis_complexity(basis: CouplingBasis, chosen: Any, i: int) -> float:
-    hull = _hull(basis.target, basis)
+def _basis_complexity(basis: CouplingBasis, chosen: FeedForwardFamily, i: int) -> float:
+    hull = _hull(basis)
     if basis.sines and isinstance(chosen, Interpolant):
         a, b = hull
         # √2 sin 2πku has |second derivative| <= √2 (2πk)²
@@ -168,14 +160,14 @@ def require_one_variable(target: AttentionTarget) -> None:
         )
 
 
-def _hull(target: AttentionTarget, basis: CouplingBasis) -> tuple[float, float]:
+def _hull(basis: CouplingBasis) -> tuple[float, float]:
     """The one interval on which the bases are functions; C_FF does not go across gaps."""
-    require_one_variable(target)
+    require_one_variable(basis.target)
     domain = basis.domain
     if not isinstance(domain, Region) or len(domain.axes[0]) != 1:
         raise InputError(
             "C_FF of the bases needs tokens from one interval; this target's live in",
-            target.inputs,
+            basis.target.inputs,
             "Leave m_ff out: the rank term alone holds for any inputs.",
         )
     return domain.axes[0][0]
@@ -192,9 +184,8 @@ def _plain(function: TokenFunction, component: int = 0) -> Callable[[Array], Arr
     return evaluate
 
 
-def _sup_f(target: AttentionTarget) -> float:
-    x = token_grid(target_domain(target), _FEATURES)
-    return float(target.f(x).norm(dim=-1).max())
+def _values_of_f(target: AttentionTarget) -> Float[Tensor, "n inner"]:
+    return target.f(token_grid(target_domain(target), _FEATURES))
 
 
 @lru_cache(maxsize=64)
@@ -211,7 +202,7 @@ def _sup_bases(basis: CouplingBasis) -> float:
 
 def radius_of_f(target: AttentionTarget) -> float:
     """min_c sup |f - c|, from the bounding box of f: softmax weights sum to one, so c is free."""
-    values = target.f(token_grid(target_domain(target), _FEATURES))
+    values = _values_of_f(target)
     middle = (values.amax(0) + values.amin(0)) / 2
     return float((values - middle).norm(dim=-1).max())
 
@@ -232,25 +223,13 @@ def lipschitz_of_F(target: AttentionTarget) -> float:
         weights = torch.rand(len(values), 4, target.length, generator=generator).double()
         hull = (weights / weights.sum(-1, keepdim=True)) @ values
         points = torch.cat([hull.reshape(-1, inner), values.reshape(-1, inner)])[:4096]
-    jacobian = _jacobian(target.F, points)
-    finite = jacobian.isfinite().all(-1).all(-1)
+    # rows do not mix in F, so that the derivatives of its sum over them are those of each row
+    slopes = jacobian(lambda y: target.F(y).sum(0), points).movedim(1, 0)  # type: ignore[no-untyped-call]
+    finite = slopes.isfinite().all(-1).all(-1)
     if not finite.all():
         raise InputError(
             "F has no finite derivative, so no K_F, at y",
             points[~finite][0].tolist(),
             "Pass an F that is Lipschitz continuous on the hull of f's values.",
         )
-    return float(torch.linalg.matrix_norm(jacobian, ord=2).max())
-
-
-def _jacobian(F: TokenFunction, points: Float[Tensor, "n k"]) -> Float[Tensor, "n out k"]:
-    with torch.enable_grad():
-        points = points.detach().requires_grad_(True)
-        values = F(points)
-        # a constant F has no graph to go back through
-        values = values + 0 * points.sum(-1, keepdim=True)
-        rows = [
-            torch.autograd.grad(values[:, i].sum(), points, retain_graph=True)[0]
-            for i in range(values.shape[-1])
-        ]
-    return torch.stack(rows, dim=1)
+    return float(torch.linalg.matrix_norm(slopes, ord=2).max())

@@ -3,26 +3,29 @@
 Told in five steps. (1) Values at the numerical floor are set aside. (2) A drop to that floor which
 no smooth law explains is a finite rank. (3) On what is left, log sigma_k is fitted by the laws
 (`decay_curves.py`), with a shift or a floor where the evidence for one is strong, and by rivals
-that are none of them (`decay_rivals.py`); the Bayesian information criterion chooses, and a rival
-has to win by strong evidence. (4) The parameter of a power law or an exponential gets an interval
-from sorted noisy spectra like the given one (`decay_noise.py`). (5) A law that needs a shift and
-has no evidence against a stretched exponential, or whose parameter may be zero, is not claimed: the
-values are too few to tell.
+that are none of them; the Bayesian information criterion chooses, and a rival has to win by strong
+evidence. (4) The parameter of a power law or an exponential gets an interval from sorted noisy
+spectra like the given one (`decay_noise.py`). (5) A law that needs a shift and has no evidence
+against a stretched exponential, or whose parameter may be zero, is not claimed: the values are too
+few to tell.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from attnrate.errors import InputError
 from attnrate.theory import decay_curves as curves
-from attnrate.theory.decay_curves import LEAST_VALUES
-from attnrate.theory.decay_floor import EPS, FLOOR_CEILING, gap_rank, numerical_floor
+from attnrate.theory.decay_curves import LEAST_VALUES, Vector
 from attnrate.theory.decay_noise import Estimate, estimate
-from attnrate.theory.decay_result import SMOOTH, DecayFit, Law, Vector, envelope, index
-from attnrate.theory.decay_rivals import rivals
+from attnrate.theory.decay_result import SMOOTH, DecayFit, Law, envelope, index, real_vector
 
 __all__ = ["LEAST_VALUES", "DecayFit", "Law", "envelope", "fit_decay"]
+
+EPS = float(np.finfo(np.float64).eps)
+
+FLOOR_CEILING = 1e-6
+"""A plateau above this share of sigma_1 is a property of the spectrum, not of the arithmetic."""
 
 MIXED = 10.0
 """Sorting bends the last values of a spectrum: as many as this times noise over step of the law."""
@@ -33,13 +36,14 @@ FINE = 1e-3
 
 @dataclass(frozen=True)
 class _Candidate:
-    """The best law over a range of k, and what it is judged by.
+    """The best law over the range `used` of k, and what it is judged by.
 
     `scores` are the criteria of all laws and of the best rival ("none"), `stretched` the stretched
     exponential, `noise` the least size of residuals that any curve leaves, `time` their correlation
     time, `possible` the curves that may be the law.
     """
 
+    used: tuple[int, int]
     name: Law
     law: curves.Curve
     scores: dict[str, float]
@@ -69,6 +73,7 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
     """
     values = _checked(sigma, level)
     floor, count = numerical_floor(values)
+    blank = DecayFit(law="none", level=level, clear=count, floor=floor, reason="", sigma=values)
     rank = gap_rank(values)
     if rank is not None:
         scores = _rank_scores(values, rank)
@@ -76,29 +81,35 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
             after = float(values[rank])
             drop = "to zero" if after == 0 else f"to {after / values[0]:.1e} of the first"
             reason = f"finite rank: after {rank} values the spectrum drops {drop}, as no law does."
-            return _result(values, level, floor, rank, scores, reason, used=(1, rank), rank=rank)
+            return replace(
+                blank,
+                law="finite rank",
+                rank=rank,
+                used=(1, rank),
+                clear=rank,
+                scores=scores,
+                reason=reason,
+            )
     if count < LEAST_VALUES:
         few = f"too few values to tell: {count} above the numerical floor"
         zero = "no law: every value is zero."
         reason = zero if values[0] == 0.0 else f"{few}, {LEAST_VALUES} are needed."
-        return _result(values, level, floor, count, {}, reason)
+        return replace(blank, reason=reason)
     y = np.log(values[:count])
     if y[0] - y[-1] <= curves.NOISE:
-        reason = "no law: the spectrum does not decay."
-        return _result(values, level, floor, count, {}, reason, used=(1, count))
+        return replace(blank, used=(1, count), reason="no law: the spectrum does not decay.")
     whole = _candidate(y, (1, count))
     for used in _windows(count):
         if count - used[1] > _bent_by_sorting(whole, count):
             break
         found = whole if used == (1, count) else _candidate(y, used)
-        if not _holds(found, y, used):
+        if not _holds(found, y):
             continue
-        sized = estimate(found.law, _weights(found), count, used, level)
+        sized = _estimated(found, count, level)
         doubt = _doubt(found, sized)
-        curve = None if doubt else (found, sized)
-        reason = doubt or _why(found)
-        return _result(values, level, floor, count, found.scores, reason, used, curve=curve)
-    return _result(values, level, floor, count, whole.scores, _why_none(whole), used=(1, count))
+        fit = replace(blank, used=used, scores=found.scores, reason=doubt or _why(found))
+        return fit if doubt else _claimed(fit, found, sized)
+    return replace(blank, used=(1, count), scores=whole.scores, reason=_why_none(whole))
 
 
 def _candidate(y: Vector, used: tuple[int, int]) -> _Candidate:
@@ -109,7 +120,7 @@ def _candidate(y: Vector, used: tuple[int, int]) -> _Candidate:
     """
     k = np.arange(used[0], used[1] + 1, dtype=np.float64)
     part = y[used[0] - 1 : used[1]]
-    laws, others = curves.laws(k, part), rivals(k, part)
+    laws, others = curves.laws(k, part), curves.rivals(k, part)
     smooth = [curve for group in laws.values() for curve in group] + others[1:]
     closest = min(smooth, key=lambda curve: curve.sse)
     # Waves are left out here: the best of many takes the correlation out of any residuals.
@@ -122,28 +133,23 @@ def _candidate(y: Vector, used: tuple[int, int]) -> _Candidate:
         name = "superexponential"
     scores["none"] = min(curves.bic(curve, time) for curve in others)
     noise = min(closest.rms, others[0].rms)
-    return _Candidate(name, best[name], scores, others[1], noise, time, laws[name])
+    return _Candidate(used, name, best[name], scores, others[1], noise, time, laws[name])
 
 
-def _holds(found: _Candidate, y: Vector, used: tuple[int, int]) -> bool:
+def _holds(found: _Candidate, y: Vector) -> bool:
     """Whether the law decays, holds against its rivals, and continues after the fitted values.
 
     A rival has to win by strong evidence; against a law with a floor, which bends as two slopes
-    do, it has to win at all.
+    do, it has to win at all. The values after the fitted ones may leave the law by what noise can
+    do: sorting noisy values bends the end by a few times the noise, a second slope by more. Values
+    low enough to feel a numerical floor are excused.
     """
-    allowed = 0.0 if found.law.join else curves.STRONG_EVIDENCE
-    wins = found.scores[found.name] <= found.scores["none"] + allowed
-    return wins and found.law.slope > 0.0 and _continues(found.law, y, used)
-
-
-def _continues(law: curves.Curve, y: Vector, used: tuple[int, int]) -> bool:
-    """Whether the values after the fitted ones leave the law by no more than noise can do.
-
-    Sorting noisy values bends the end by a few times the noise. A second slope bends it by more.
-    Values low enough to feel a numerical floor are excused.
-    """
-    k = np.arange(used[1] + 1, y.size + 1, dtype=np.float64)
-    left_out = y[used[1] :]
+    law, last = found.law, found.used[1]
+    evidence = 0.0 if law.join else curves.STRONG_EVIDENCE
+    wins = found.scores[found.name] <= found.scores["none"] + evidence
+    if not (wins and law.slope > 0.0):
+        return False
+    k, left_out = np.arange(last + 1, y.size + 1, dtype=np.float64), y[last:]
     allowed = 4.0 * float(np.max(np.abs(law.residual))) + 3.0 * curves.NOISE
     excused = left_out < y[0] + np.log(FLOOR_CEILING)
     return bool(np.all(excused | (np.abs(left_out - law.at(k)) <= allowed)))
@@ -165,12 +171,12 @@ def _bent_by_sorting(whole: _Candidate, count: int) -> float:
     return float(count) if step * count <= MIXED * whole.noise else MIXED * whole.noise / step
 
 
-def _weights(found: _Candidate) -> list[tuple[curves.Curve, float]]:
-    """The curves that may be the law, with their probabilities by the information criterion."""
+def _estimated(found: _Candidate, count: int, level: float) -> Estimate:
+    """The law's parameter; the curves that may be it count by the information criterion."""
     kept = [curve for curve in found.possible if curve.slope > 0.0]
     scores = np.array([curves.aic(curve, found.time, FINE) for curve in kept])
     weights = np.exp(-0.5 * (scores - scores.min()))
-    return list(zip(kept, (weights / weights.sum()).tolist(), strict=True))
+    return estimate(found.law, kept, weights / weights.sum(), count, found.used, level)
 
 
 def _doubt(found: _Candidate, sized: Estimate) -> str:
@@ -209,76 +215,27 @@ def _why_none(found: _Candidate) -> str:
     )
 
 
-def _result(
-    values: Vector,
-    level: float,
-    floor: float | None,
-    clear: int,
-    scores: dict[str, float],
-    reason: str,
-    used: tuple[int, int] | None = None,
-    rank: int | None = None,
-    curve: tuple[_Candidate, Estimate] | None = None,
-) -> DecayFit:
-    law: Law = "none" if rank is None else "finite rank"
-    alpha = rate = order = interval = C1 = turn = noise_floor = None
-    shift, join = 0.0, 0
-    if curve is not None:
-        found, sized = curve
-        law = found.name
-        if law != "superexponential":
-            interval = sized.interval
-        if law == "power":
-            alpha, shift = sized.value, found.law.bend
-            C1 = envelope(values[:clear], alpha)
-        elif law == "exponential":
-            rate = sized.value
-        else:
-            order, turn = found.law.slope, found.law.bend
-        if found.law.join:
-            noise_floor, join = float(np.exp(found.law.floor)), found.law.join
-    return DecayFit(
-        law=law,
-        alpha=alpha,
-        rate=rate,
-        rank=rank,
-        shift=shift,
-        interval=interval,
-        level=level,
-        C1=C1,
-        used=used,
-        clear=clear,
-        floor=floor,
-        scores=scores,
-        reason=reason,
-        sigma=values,
-        order=order,
-        turn=turn,
-        noise_floor=noise_floor,
-        join=join,
-    )
+def _claimed(fit: DecayFit, found: _Candidate, sized: Estimate) -> DecayFit:
+    """`fit` with the law that was found and its parameter."""
+    law = found.law
+    lifted = float(np.exp(law.floor)) if law.join else None
+    fit = replace(fit, law=found.name, noise_floor=lifted, join=law.join)
+    if found.name == "superexponential":
+        return replace(fit, order=law.slope, turn=law.bend)
+    fit = replace(fit, interval=sized.interval)
+    if found.name == "exponential":
+        return replace(fit, rate=sized.value)
+    return replace(fit, alpha=sized.value, shift=law.bend, C1=fit.envelope(sized.value))
 
 
 def _checked(sigma: object, level: float) -> Vector:
     """The spectrum as a float64 vector, or an InputError with the index and value at fault."""
     if not isinstance(level, int | float) or not 0.0 < level < 1.0:
         raise InputError("level must lie strictly between 0 and 1", level, "Pass level=0.95.")
-    try:
-        given = np.asarray(sigma)
-        values = given.astype(np.float64, casting="safe" if given.dtype.kind == "c" else "unsafe")
-    except (TypeError, ValueError):
-        raise InputError("sigma must be a vector of real numbers", sigma) from None
-    if values.ndim != 1:
-        raise InputError("sigma must be one-dimensional", values.shape, "Pass one spectrum.")
-    if values.size == 0:
-        raise InputError("sigma must hold at least one value", values.shape)
-    for what, wrong in (
-        ("not finite", ~np.isfinite(values)),
-        ("negative", values < 0.0),
-    ):
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise InputError(f"sigma[{i}] is {what}", float(values[i]), "Singular values are >= 0.")
+    values = real_vector("sigma", sigma, "sigma[{}]", "Pass one spectrum of finite values.")
+    if values.min() < 0.0:
+        i = int(np.argmax(values < 0.0))
+        raise InputError(f"sigma[{i}] is negative", float(values[i]), "Singular values are >= 0.")
     # Values that agree to rounding of the largest one may come in either order.
     rises = np.diff(values) > 8.0 * EPS * values.max()
     if rises.any():
@@ -297,20 +254,64 @@ def _rank_scores(values: Vector, rank: int) -> dict[str, float]:
     y = np.log(np.maximum(shares, max(float(shares[rank]), EPS)))
     scores = {"finite rank": curves.bic(curves.Curve(np.zeros_like(y), rank + 1), 1.0)}
     if y.size >= LEAST_VALUES:
-        plain = curves.unlifted(index(y), y)
-        best = {name: curves.chosen(group, 1.0) for name, group in plain.items()}
-        scores |= {name: curves.bic(curve, 1.0) for name, curve in best.items()}
+        for name, group in curves.laws(index(y), y, lifted=False).items():
+            scores[name] = curves.bic(curves.chosen(group, 1.0), 1.0)
     return scores
 
 
-def _starts(count: int) -> list[int]:
-    starts = [1]
-    while 2 * starts[-1] <= count // 16:
-        starts.append(2 * starts[-1])
-    return starts
-
-
 def _windows(count: int) -> list[tuple[int, int]]:
-    """Ranges of k to try, the widest first."""
+    """Ranges of k to try, the widest first, from powers of two up to a sixteenth of the values."""
+    starts = [1 << i for i in range(max(count // 16, 1).bit_length())]
     ends = [count, (3 * count) // 4, count // 2]
-    return [(lo, hi) for hi in ends for lo in _starts(count) if hi - lo + 1 >= LEAST_VALUES]
+    return [(lo, hi) for hi in ends for lo in starts if hi - lo + 1 >= LEAST_VALUES]
+
+
+def numerical_floor(values: Vector) -> tuple[float | None, int]:
+    """The numerical floor and how many values stand clear of it.
+
+    Rounding level is a floor always. Above it a plateau is one when it lies below FLOOR_CEILING and
+    the spectrum, falling before it, goes on at less than a third of that steepness. Values within
+    ten times the plateau are contaminated by it and are left out too.
+    """
+    hard = 16.0 * EPS * values[0]
+    count = int(np.sum(values > hard))
+    floor = float(values[count]) if count < values.size else None
+    y = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+    low = int(np.sum(values > FLOOR_CEILING * values[0]))
+    run = 0
+    for p in range(max(low, 4), count):
+        # The bend itself is rounded, so the two slopes are taken a little away from it.
+        width, skip = max(3, p // 4), max(1, p // 5)
+        back, near = max(0, p - skip - width), p - skip
+        ahead = min(values.size - 1, p + width)
+        if ahead - p < max(3, width // 2):
+            break
+        before, after = (y[back] - y[near]) / (near - back), (y[p] - y[ahead]) / (ahead - p)
+        run = run + 1 if before > 3.0 * after and y[back] - y[near] > 0.3 else 0
+        # A stair of equal values looks flat too, but not for long.
+        if run > 1 + p // 10:
+            level = float(values[p + 1 - run])
+            return level, int(np.sum(values > 10.0 * level))
+    return floor, count
+
+
+def gap_rank(values: Vector) -> int | None:
+    """r when sigma_r falls to the floor within one step that the steps before it do not announce.
+
+    The step must be a factor of a thousand, and either four times any step before (in logarithms)
+    or be followed by a plateau. Values below rounding level count as that level.
+    """
+    if values[0] == 0.0 or values.size < 2:
+        return None
+    # Relative to the first value, because EPS times a denormal number is zero.
+    y = np.log(np.maximum(values / values[0], EPS))
+    steps = y[:-1] - y[1:]
+    for r in range(1, values.size):
+        if values[r] > FLOOR_CEILING * values[0] or steps[r - 1] < np.log(1e3):
+            continue
+        sudden = r == 1 or steps[r - 1] > 4.0 * steps[: r - 1].max()
+        rest = steps[r : r + max(4, r)]
+        flat = rest.size >= 2 and rest.max() < 0.2 * steps[r - 1]
+        if sudden or flat:
+            return r
+    return None

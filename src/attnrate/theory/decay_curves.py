@@ -1,4 +1,4 @@
-"""The curves that log sigma_k is fitted by where a law holds, and how well each of them fits.
+"""The curves that log sigma_k is fitted by, laws and their rivals, and how well each of them fits.
 
 A law is a straight line log sigma_k = a - slope · x_k in its own abscissa:
 
@@ -13,6 +13,8 @@ and those of exp(uv), which fall as 1/k!, follow it within 1 to 9 % (l = 0.05 to
 
 A floor f may lift the end of a law: sigma_k = (law_k^p + f^p)^(1/p), with p = 1 where it is added
 and p = 2 where independent noise of that size is.
+
+A rival is a curve that is none of the laws; a law has to hold against all of them.
 """
 
 from collections.abc import Callable
@@ -105,28 +107,29 @@ def _by_bend(name: str, k: Vector, bend: float) -> Vector:
     return 1.0 / (k + bend) if name == "power" else 1.0 - np.hypot(k, bend) / bend
 
 
-def laws(k: Vector, y: Vector) -> dict[str, list[Curve]]:
+def laws(k: Vector, y: Vector, lifted: bool = True) -> dict[str, list[Curve]]:
     """By law, the curves that may be it: first the plain one, then those with one parameter more.
 
-    A floor is tried for a power law and an exponential whose residuals rise towards both ends: it
-    bends a straight line upwards.
+    Where `lifted`, a floor is tried for a power law and an exponential whose residuals rise towards
+    both ends: it bends a straight line upwards.
     """
-    found = unlifted(k, y)
-    for name in ("power", "exponential"):
-        plain = found[name][0]
-        if plain.rms > 1e-6 and _upwards(plain, k):
-            floored = (_floored(name, k, y, join) for join in JOINS)
-            found[name] += [curve for curve in floored if curve is not None]
-    return found
-
-
-def unlifted(k: Vector, y: Vector) -> dict[str, list[Curve]]:
-    """By law, the curves that may be it without a floor."""
-    return {
-        "power": [_line("power", k, y), _shifted_power(k, y)],
-        "exponential": [_line("exponential", k, y)],
-        "superexponential": [_superexponential(k, y)],
+    power, exponential = (_line(name, k, y) for name in ("power", "exponential"))
+    # A larger shift would turn the power law into an exponential under another name.
+    shifts = np.geomspace(1e-3, 1.0 + k[-1] / 8.0, 40)
+    # With a larger z none of the values would show that k log k takes over from k².
+    z = np.geomspace(1e-2, 2.0 * k[-1], 40)
+    # Chosen only by strong evidence against the exponential, so that a near miss need not be exact.
+    worth = 0.8 * exponential.sse
+    found = {
+        "power": [power, _bent("power", k, y, shifts, lambda g: g - 1.0)],
+        "exponential": [exponential],
+        "superexponential": [_bent("superexponential", k, y, z, lambda g: g, worth)],
     }
+    for plain in (power, exponential) if lifted else ():
+        if plain.rms > 1e-6 and _upwards(plain, k):
+            floored = (_floored(plain.name, k, y, join) for join in JOINS)
+            found[plain.name] += [curve for curve in floored if curve is not None]
+    return found
 
 
 def chosen(curves: list[Curve], time: float) -> Curve:
@@ -221,25 +224,6 @@ def _bent(
     return _line(name, k, y, bend(float(np.exp(found.x))), 3)
 
 
-def _shifted_power(k: Vector, y: Vector) -> Curve:
-    """(k + shift)^-alpha by least squares; the shift stays below an eighth of the last k.
-
-    A larger shift would turn the power law into an exponential under another name.
-    """
-    return _bent("power", k, y, np.geomspace(1e-3, 1.0 + k[-1] / 8.0, 40), lambda g: g - 1.0)
-
-
-def _superexponential(k: Vector, y: Vector) -> Curve:
-    """Debye's form by least squares; z stays below twice the last k.
-
-    With a larger z none of the values would show that k log k takes over from k².
-    """
-    # Chosen only by strong evidence against the exponential, so that a near miss need not be exact.
-    worth = 0.8 * _line("exponential", k, y).sse
-    grid = np.geomspace(1e-2, 2.0 * k[-1], 40)
-    return _bent("superexponential", k, y, grid, lambda g: g, worth)
-
-
 def _upwards(line: Curve, k: Vector) -> bool:
     """Whether values lie above a straight line at its ends and below it in the middle."""
     x = abscissa(line.name, k, line.bend)
@@ -295,3 +279,57 @@ def _descended(
             if damping > 1e6:
                 break
     return curve
+
+
+def rivals(k: Vector, y: Vector) -> list[Curve]:
+    """The best of each kind that is no law; first the waves, then the stretched exponential.
+
+    A power law with log-periodic waves, e^{-a k^p} with p below and with p above 1, (log k)^-p, two
+    slopes in log k or in k, and (c - k)^p, which sorted random numbers of a bounded range have
+    (p = 1: uniform ones).
+    """
+    shifts = np.linspace(0.2, 3.0, 29)
+    knots = np.unique(np.geomspace(k[2], k[-3], 24))
+    ends = k[-1] + np.geomspace(0.25, max(k.size, 16) / 2.0, 16)
+    return [
+        _waves(np.log(k), y),
+        _closest(lines(k[None, :] ** np.linspace(0.15, 0.85, 15)[:, None], y), 3),
+        _closest(lines(k[None, :] ** np.linspace(1.15, 3.5, 48)[:, None], y), 3),
+        _closest(lines(np.log(np.log1p(k[None, :] + shifts[:, None] - 1.0)), y), 3),
+        _two_slopes(np.log(k), np.log(knots), y),
+        _two_slopes(k, knots, y),
+        _closest(lines(np.log(ends[:, None] - k[None, :]), y), 3),
+    ]
+
+
+def _closest(residuals: Float[np.ndarray, "g n"], parameters: int) -> Curve:
+    """The curve with the least sum of squares, of those whose residuals are the rows."""
+    return Curve(residuals[int(np.argmin(np.sum(residuals**2, axis=1)))], parameters)
+
+
+def _two_slopes(x: Vector, knots: Float[np.ndarray, " g"], y: Vector) -> Curve:
+    """A line that bends once, at the best of the knots."""
+    xc, yc = x - x.mean(), y - y.mean()
+    rest = yc - xc * float(xc @ yc) / float(xc @ xc)
+    hinges = np.maximum(x[None, :] - knots[:, None], 0.0)
+    hinges = hinges - hinges.mean(axis=1, keepdims=True)
+    hinges = hinges - (hinges @ xc)[:, None] * xc / float(xc @ xc)
+    size = np.maximum(np.sum(hinges**2, axis=1), np.finfo(np.float64).tiny)
+    bent = rest - ((hinges @ rest) / size)[:, None] * hinges
+    return _closest(bent, 4)
+
+
+def _waves(x: Vector, y: Vector) -> Curve:
+    """A line in x = log k and one wave along it, of at least one and a half periods.
+
+    It counts as seven parameters: a line, a wave's two, and its frequency, the best of so many that
+    it is worth three.
+    """
+    least = 1.5 / float(x[-1] - x[0])
+    turns = 2.0 * np.pi * np.linspace(least, max(2.0, 2.0 * least), 24)[:, None] * x[None, :]
+    columns = np.stack(
+        [np.ones_like(turns), np.broadcast_to(x, turns.shape), np.cos(turns), np.sin(turns)], axis=1
+    )
+    normal = columns @ columns.transpose(0, 2, 1)
+    weights = np.linalg.solve(normal, (columns @ y)[..., None])
+    return _closest(y - np.sum(weights * columns, axis=1), 7)

@@ -46,14 +46,15 @@ class Estimate:
 
 def estimate(
     law: Curve,
-    curves: list[tuple[Curve, float]],
+    curves: list[Curve],
+    weights: Float[np.ndarray, " curves"],
     count: int,
     used: tuple[int, int],
     level: float,
 ) -> Estimate:
     """The parameter of `law`, which was fitted to `used` of `count` sorted values.
 
-    `curves` are all curves that may be it, `law` among them, with their weights (sum 1).
+    `curves` are all curves that may be it, `law` among them; their `weights` add up to 1.
     """
     tiny = 1e-12 * abs(law.slope)
     if law.rms <= 1e-10:
@@ -62,16 +63,14 @@ def estimate(
     window = slice(used[0] - 1, used[1])
     likely = _likely(law, k, window)
     means, spreads = [], []
-    for curve, _ in curves:
+    for curve in curves:
         inverse = np.linalg.pinv(curve.derivatives(k[window]))
-        errors = likely.errors @ inverse[1]
-        mean, spread = likely.moments(errors)
+        mean, spread = likely.moments(likely.errors @ inverse[1])
         means.append(curve.slope - mean)
         spreads.append(spread)
-    weights = np.array([weight for _, weight in curves])
     mixture = (np.array(means), np.array(spreads), weights)
     ends = [_quantile(*mixture, 0.5 + half) for half in (-level / 2, level / 2)]
-    value = means[[curve is law for curve, _ in curves].index(True)]
+    value = means[[curve is law for curve in curves].index(True)]
     return Estimate(value, (min(ends[0], value - tiny), max(ends[1], value + tiny)))
 
 
@@ -105,37 +104,36 @@ def _likely(law: Curve, k: Vector, window: slice) -> _Likely:
     inverse = np.linalg.pinv(design[window])
     hat = inverse.T @ design[window].T
     seen = _looks(law.residual[None, :])[0]
-    z, rounds = _noise(k.size)
+    first, second, third = _noise(k.size)
 
     def drawn(
-        part: slice, size: Draws, bias: Float[np.ndarray, "draws p"]
+        z: Float[np.ndarray, "draws all"], size: Draws, bias: Float[np.ndarray, "draws p"]
     ) -> tuple[Spectra, Looks]:
         true = exact - bias @ design.T
-        noisy = true + size[:, None] * z[part]
+        noisy = true + size[:, None] * z
         noisy.sort(axis=1)
         error = noisy[:, ::-1][:, window] - true[:, window]
         return error, _looks(error - error @ hat)
 
-    first, second, third = rounds
-    size = np.geomspace(RANGE[0], RANGE[1], z[first].shape[0]) * law.rms
+    size = np.geomspace(RANGE[0], RANGE[1], len(first)) * law.rms
     _, looks = drawn(first, size, np.zeros((size.size, design.shape[1])))
     near = np.abs(looks[:, 0] - seen[0])
     close = size[near <= max(0.7, float(np.sort(near)[4]))]
     low, high = np.log(close.min()), np.log(close.max())
 
-    def sizes(part: slice) -> tuple[Draws, Float[np.ndarray, "draws 3"]]:
+    def sizes(count: int) -> tuple[Draws, Float[np.ndarray, "draws 3"]]:
         """Sizes of noise, evenly in the logarithm, and the powers that a trend is fitted by."""
-        u = np.linspace(-1.0, 1.0, z[part].shape[0])
+        u = np.linspace(-1.0, 1.0, count)
         size = np.exp(0.5 * (low + high) + 0.5 * (high - low) * u)
         return size, np.stack([np.ones_like(u), u, u**2], axis=1)
 
-    size, powers = sizes(second)
+    size, powers = sizes(len(second))
     bias = np.zeros((size.size, design.shape[1]))
     for _ in range(2):
         error, _ = drawn(second, size, bias)
         trend = np.linalg.lstsq(powers, error @ inverse.T, rcond=None)[0]
         bias = powers @ trend
-    size, powers = sizes(third)
+    size, powers = sizes(len(third))
     error, looks = drawn(third, size, powers @ trend)
     rest = looks[:, 0] - powers @ np.linalg.lstsq(powers, looks[:, 0], rcond=None)[0]
     scale = np.array([rest.std() + 1e-9, 1.0 / np.sqrt(error.shape[1]), 1.0 / np.sqrt(2 * BLOCKS)])
@@ -160,7 +158,7 @@ def _looks(residuals: Spectra) -> Looks:
 
 
 @lru_cache(maxsize=16)
-def _noise(n: int) -> tuple[Spectra, tuple[slice, slice, slice]]:
+def _noise(n: int) -> list[Float[np.ndarray, "_ n"]]:
     """Standard normal noise along k in rows, in three groups; two rows of three are correlated."""
     few = float(np.clip(180_000 / n, 200, 1000)) / 1000
     ends = np.cumsum([int(share * few) for share in (120, 200, 1400)])
@@ -172,7 +170,7 @@ def _noise(n: int) -> tuple[Spectra, tuple[slice, slice, slice]]:
     for i in range(1, n):
         z[:, i] = correlation * z[:, i - 1] + np.sqrt(1.0 - correlation**2) * z[:, i]
     z.setflags(write=False)
-    return z, (slice(0, ends[0]), slice(ends[0], ends[1]), slice(ends[1], ends[2]))
+    return np.split(z, ends[:-1])
 
 
 def _quantile(means: Vector, spreads: Vector, weights: Vector, q: float) -> float:

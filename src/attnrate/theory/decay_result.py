@@ -7,20 +7,19 @@ import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError
-from attnrate.theory.decay_curves import abscissa
+from attnrate.theory.decay_curves import Curve, Vector, abscissa
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 Law = Literal["power", "exponential", "superexponential", "finite rank", "none"]
-Vector = Float[np.ndarray, " k"]
 
-SMOOTH = ("power", "exponential", "superexponential")
-"""The laws that have a curve."""
+SMOOTH = {"power": "alpha", "exponential": "rate", "superexponential": "order"}
+"""The laws that have a curve, each with the name of its parameter."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DecayFit:
     """The law of a spectrum sigma_1 >= sigma_2 >= ..., with an interval for its parameter.
 
@@ -38,17 +37,17 @@ class DecayFit:
     """
 
     law: Law
-    alpha: float | None
-    rate: float | None
-    rank: int | None
-    shift: float
-    interval: tuple[float, float] | None
+    alpha: float | None = None
+    rate: float | None = None
+    rank: int | None = None
+    shift: float = 0.0
+    interval: tuple[float, float] | None = None
     level: float
-    C1: float | None
-    used: tuple[int, int] | None
+    C1: float | None = None
+    used: tuple[int, int] | None = None
     clear: int
     floor: float | None
-    scores: dict[str, float]
+    scores: dict[str, float] = field(default_factory=dict)
     reason: str
     sigma: Vector = field(repr=False, compare=False)
     order: float | None = None
@@ -79,18 +78,17 @@ class DecayFit:
         bend = self.shift if self.turn is None else self.turn
         x = abscissa(self.law, index(self.sigma)[lo - 1 : hi], bend)
         y = np.log(self.sigma[lo - 1 : hi])
-        decay = -value * abscissa(self.law, k, bend)
-        if self.noise_floor is None:
-            return np.asarray(np.exp(np.mean(y + value * x) + decay), dtype=np.float64)
-        floor = np.log(self.noise_floor)
-        # Values at the floor say nothing of the law's size; the largest one always counts.
-        clear = np.maximum(y - floor, np.where(np.arange(y.size) == 0, 0.1, 0.0))
-        kept = clear > np.log(2.0) if np.any(clear > np.log(2.0)) else clear >= clear.max()
-        bare = floor + clear[kept] + np.log(-np.expm1(-self.join * clear[kept])) / self.join
-        law = np.mean(bare + value * x[kept]) + decay
-        return np.asarray(
-            np.exp(np.logaddexp(self.join * law, self.join * floor) / self.join), dtype=np.float64
-        )
+        bare, floor = y, -np.inf
+        if self.noise_floor is not None:
+            floor = float(np.log(self.noise_floor))
+            # Values at the floor say nothing of the law's size; the largest one always counts.
+            clear = np.maximum(y - floor, np.where(np.arange(y.size) == 0, 0.1, 0.0))
+            kept = clear > np.log(2.0) if np.any(clear > np.log(2.0)) else clear >= clear.max()
+            bare = floor + clear[kept] + np.log(-np.expm1(-self.join * clear[kept])) / self.join
+            x = x[kept]
+        size = float(np.mean(bare + value * x))
+        law = Curve(y, 2, self.law, size, value, bend, floor, self.join)
+        return np.asarray(np.exp(law.at(k)), dtype=np.float64)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row a value: k, sigma, the fitted law (NaN where there is none), and `used`."""
@@ -130,14 +128,11 @@ class DecayFit:
     def _parameter(self) -> str:
         if self.law == "finite rank":
             return f"rank = {self.rank}"
-        named = {"power": "alpha", "exponential": "rate", "superexponential": "order"}
-        name, value = named.get(self.law, ""), self.alpha or self.rate or self.order
-        if value is None:
-            return "no law"
+        shown = f"{SMOOTH[self.law]} = {self.alpha or self.rate or self.order:.4g}"
         if self.interval is None:
-            return f"{name} = {value:.4g}"
+            return shown
         lo, hi = self.interval
-        return f"{name} = {value:.4g} [{lo:.4g}, {hi:.4g}] at {self.level:.0%}"
+        return f"{shown} [{lo:.4g}, {hi:.4g}] at {self.level:.0%}"
 
     def __str__(self) -> str:
         used = "" if self.used is None else f", k = {self.used[0]}..{self.used[1]}"
@@ -161,3 +156,28 @@ def envelope(values: Vector, alpha: float | int) -> float:
 def index(values: Vector) -> Vector:
     """k = 1, 2, ... of the values."""
     return np.arange(1, values.size + 1, dtype=np.float64)
+
+
+def real_vector(name: str, values: object, entry: str, remedy: str) -> Vector:
+    """`values` as a float64 vector, or an InputError that says what is wrong.
+
+    Args:
+        name: What the vector is called in a message.
+        values: What was given.
+        entry: How one value is called, with {} for its index.
+        remedy: What to pass instead of something that is no vector.
+
+    """
+    try:
+        given = np.asarray(values)
+        vector = given.astype(np.float64, casting="safe" if given.dtype.kind == "c" else "unsafe")
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a vector of real numbers", values, remedy) from None
+    if vector.ndim != 1 or vector.size == 0:
+        wanted = "one-dimensional, with at least one value"
+        raise InputError(f"{name} must be {wanted}", vector.shape, remedy)
+    wrong = ~np.isfinite(vector)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(f"{entry.format(i)} is not finite", float(vector[i]), remedy)
+    return vector

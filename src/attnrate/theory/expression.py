@@ -27,8 +27,12 @@ Evaluator = Callable[[NDArray[np.float64], NDArray[np.float64]], Value]
 MAX_LENGTH = 2000
 MAX_NESTING = 100
 
-_VARIABLES = ("u", "v")
-_NUMBERS = {"pi": math.pi, "e": math.e}
+_NAMES: dict[str, Evaluator] = {
+    "u": lambda u, _v: u,
+    "v": lambda _u, v: v,
+    "pi": lambda _u, _v: np.float64(math.pi),
+    "e": lambda _u, _v: np.float64(math.e),
+}
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "sin": np.sin,
     "cos": np.cos,
@@ -45,19 +49,17 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "abs": np.abs,
     "sign": np.sign,
     "floor": np.floor,
-    "min": np.minimum,
-    "max": np.maximum,
+    "min": lambda *values: reduce(np.minimum, values),
+    "max": lambda *values: reduce(np.maximum, values),
 }
 _OF_MANY = ("min", "max")
-_OPERATORS: dict[type[ast.operator], Callable[..., Value]] = {
+_OPERATORS: dict[type[ast.operator | ast.unaryop], Callable[..., Value]] = {
     ast.Add: np.add,
     ast.Sub: np.subtract,
     ast.Mult: np.multiply,
     ast.Div: np.divide,
     ast.Pow: np.power,
     ast.Mod: np.mod,
-}
-_SIGNS: dict[type[ast.unaryop], Callable[..., Value]] = {
     ast.UAdd: np.positive,
     ast.USub: np.negative,
 }
@@ -225,6 +227,10 @@ def _nearest(name: str, known: list[str]) -> str:
     return f"Did you mean {close[0]}? " if close else ""
 
 
+def _applied(function: Callable[..., Value], arguments: list[Evaluator]) -> Evaluator:
+    return lambda u, v: function(*(argument(u, v) for argument in arguments))
+
+
 @dataclass(frozen=True)
 class _Reader:
     """Turns the nodes of one parsed text into evaluators; each method reads one kind of node."""
@@ -240,7 +246,7 @@ class _Reader:
             case ast.Name():
                 return self._name(node)
             case ast.UnaryOp():
-                return self._signed(node, nesting)
+                return _applied(self._operator(node), [self.read(node.operand, nesting + 1)])
             case ast.BinOp():
                 return self._chain(node, nesting)
             case ast.Call():
@@ -263,24 +269,12 @@ class _Reader:
         return lambda _u, _v: number
 
     def _name(self, node: ast.Name) -> Evaluator:
-        if node.id == "u":
-            return lambda u, _v: u
-        if node.id == "v":
-            return lambda _u, v: v
-        if node.id in _NUMBERS:
-            number = np.float64(_NUMBERS[node.id])
-            return lambda _u, _v: number
+        if node.id in _NAMES:
+            return _NAMES[node.id]
         if node.id in _FUNCTIONS:
             self._refuse("a function without arguments", node, f"Write {node.id}(...).")
-        hint = _nearest(node.id, [*_VARIABLES, *_NUMBERS])
+        hint = _nearest(node.id, list(_NAMES))
         self._refuse(f"the unknown name {node.id}", node, hint + _KNOWN)
-
-    def _signed(self, node: ast.UnaryOp, nesting: int) -> Evaluator:
-        function = _SIGNS.get(type(node.op))
-        if function is None:
-            self._refuse_operator(node.op, node, after=None)
-        operand = self.read(node.operand, nesting + 1)
-        return lambda u, v: function(operand(u, v))
 
     def _chain(self, node: ast.BinOp, nesting: int) -> Evaluator:
         # a+b+c+... leans to the left in the tree, one level a term. It is walked in a loop, so that
@@ -288,10 +282,7 @@ class _Reader:
         links: list[tuple[Callable[..., Value], ast.expr]] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp):
-            function = _OPERATORS.get(type(left.op))
-            if function is None:
-                self._refuse_operator(left.op, left, after=left.left)
-            links.append((function, left.right))
+            links.append((self._operator(left), left.right))
             left = left.left
         first = self.read(left, nesting + 1)
         rest = [(function, self.read(right, nesting + 1)) for function, right in reversed(links)]
@@ -310,7 +301,7 @@ class _Reader:
                 self.read(node.func, nesting)
             self._refuse("a call of something that is no function", node, "A product needs a *.")
         name = node.func.id
-        if name in _VARIABLES or name in _NUMBERS:
+        if name in _NAMES:
             self._refuse(f"a call of {name}, which is a number", node, f"Write {name}*(...).")
         if name not in _FUNCTIONS:
             hint = _nearest(name, list(_FUNCTIONS))
@@ -322,18 +313,15 @@ class _Reader:
             wanted = "two or more arguments" if many else "one argument"
             given = "1 argument" if count == 1 else f"{count} arguments"
             self._refuse(f"{name} with {given}", node, f"{name} takes {wanted}.")
-        function = _FUNCTIONS[name]
         arguments = [self.read(argument, nesting + 1) for argument in node.args]
-        if many:
-            return lambda u, v: reduce(function, [argument(u, v) for argument in arguments])
-        return lambda u, v: function(arguments[0](u, v))
+        return _applied(_FUNCTIONS[name], arguments)
 
-    def _refuse_operator(
-        self, operator: ast.AST, node: ast.expr, after: ast.expr | None
-    ) -> NoReturn:
-        sign, remedy = _REFUSED_OPERATORS[type(operator)]
-        searched_from = node.col_offset if after is None else after.end_col_offset
-        place = self.text.find(sign, searched_from)
+    def _operator(self, node: ast.UnaryOp | ast.BinOp) -> Callable[..., Value]:
+        if type(node.op) in _OPERATORS:
+            return _OPERATORS[type(node.op)]
+        sign, remedy = _REFUSED_OPERATORS[type(node.op)]
+        after = node.left.end_col_offset if isinstance(node, ast.BinOp) else node.col_offset
+        place = self.text.find(sign, after)
         self._refuse(f"the operator {sign}", node, remedy or _KNOWN, place)
 
     def _refuse(self, what: str, node: ast.AST, remedy: str, place: int | None = None) -> NoReturn:

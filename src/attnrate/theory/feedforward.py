@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import factorial, log, pi
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 from scipy import optimize
 
-from attnrate.errors import InputError, require_callable, require_whole
+from attnrate.errors import InputError, require_callable, require_number, require_whole
 from attnrate.theory.fourier import fourier_moment
 from attnrate.theory.smooth import (
     Function,
@@ -60,26 +60,22 @@ class FeedForwardFamily(Protocol):
         ...
 
     def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
-        """The bound of Eq. 13 on the error with budget m_ff."""
-        ...
-
-
-class _Family:
-    """The rate that follows from a complexity."""
-
-    @property
-    def beta(self) -> float:
-        """The exponent of Eq. 13."""
-        raise NotImplementedError
-
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
-        """C_FF^(beta)(g)."""
-        raise NotImplementedError
-
-    def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
         """complexity(g) / m_ff^beta, the right-hand side of Eq. 13."""
         m_ff = require_whole("m_ff", m_ff, 1)
         return self.complexity(g, interval) / float(m_ff**self.beta)
+
+
+class _Family(FeedForwardFamily):
+    """What the families here have in common: `complexity` checks, `_measured` has the formula."""
+
+    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+        """C_FF^(beta)(g) for a vectorised function g on an interval (a, b)."""
+        a, b = checked_interval(interval)
+        return self._measured(require_callable("g", g), a, b)
+
+    def _measured(self, g: Function, a: float, b: float) -> float:
+        """C_FF^(beta)(g) on (a, b), both checked."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -92,24 +88,19 @@ class Interpolant(_Family):
     false there, and an InputError says where instead of a number.
     """
 
-    name: ClassVar[str] = "interpolant"
-    norm: ClassVar[Norm] = "sup"
-    certified: ClassVar[bool] = True
-    statement: ClassVar[str] = (
+    name = "interpolant"
+    beta = 2.0
+    norm = "sup"
+    certified = True
+    statement = (
         "The piecewise-linear interpolant of g at m+1 equispaced nodes, a ReLU network with m "
         "units, is within (b-a)^2 sup|g''| / (8 m^2) of g (de Boor, A Practical Guide to Splines, "
         "ch. III)."
     )
 
-    @property
-    def beta(self) -> float:
-        """2."""
-        return 2.0
-
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """(b-a)^2 / 8 * sup|g''|."""
-        a, b = checked_interval(interval)
-        return (b - a) ** 2 / 8.0 * sup_derivative(_function(g), 2, (a, b))
+        return (b - a) ** 2 / 8.0 * sup_derivative(g, 2, (a, b))
 
 
 @dataclass(frozen=True)
@@ -120,23 +111,18 @@ class Barron(_Family):
     `fourier_moment`. L2 is with respect to a probability measure, here uniform on the interval.
     """
 
-    name: ClassVar[str] = "barron"
-    norm: ClassVar[Norm] = "L2"
-    certified: ClassVar[bool] = True
-    statement: ClassVar[str] = (
+    name = "barron"
+    beta = 0.5
+    norm = "L2"
+    certified = True
+    statement = (
         "m sigmoidal units reach g on a ball of radius r to within 2 r C_g / sqrt(m) in L2, C_g "
         "the integral of |omega| |g^(omega)| (Barron 1993, IEEE Trans. Inf. Theory 39, Theorem 1)."
     )
 
-    @property
-    def beta(self) -> float:
-        """1/2."""
-        return 0.5
-
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """2 r * integral |omega| |g^(omega)| d omega."""
-        a, b = checked_interval(interval)
-        return (b - a) * fourier_moment(_function(g), 1, (a, b))
+        return (b - a) * fourier_moment(g, 1, (a, b))
 
 
 @dataclass(frozen=True)
@@ -151,8 +137,8 @@ class KlusowskiBarron(_Family):
     """
 
     d: int = 1
-    name: ClassVar[str] = "klusowski-barron"
-    norm: ClassVar[Norm] = "sup"
+    name = "klusowski-barron"
+    norm = "sup"
 
     def __post_init__(self) -> None:
         require_whole("d", self.d, 1)
@@ -178,10 +164,9 @@ class KlusowskiBarron(_Family):
             f"{treated if self.d == 1 else loose}."
         )
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """v_{g,2} = r^2 * integral |omega|^2 |g^(omega)| d omega, r half the interval's length."""
-        a, b = checked_interval(interval)
-        return ((b - a) / 2.0) ** 2 * fourier_moment(_function(g), 2, (a, b))
+        return ((b - a) / 2.0) ** 2 * fourier_moment(g, 2, (a, b))
 
     def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
         """complexity(g) / m_ff^beta, times sqrt(d + log m_ff) for d > 1."""
@@ -203,10 +188,10 @@ class Sobolev(_Family):
     """
 
     order: int = 2
-    name: ClassVar[str] = "sobolev"
-    norm: ClassVar[Norm] = "sup"
-    certified: ClassVar[bool] = True
-    statement: ClassVar[str] = (
+    name = "sobolev"
+    norm = "sup"
+    certified = True
+    statement = (
         "Polynomials of degree < m reach g on [-1,1] to within (pi/2)^k |g^(k)| / "
         "(m (m-1) ... (m-k+1)) in the sup norm (Jackson's theorem; Cheney, Introduction to "
         "Approximation Theory, ch. 4.6)."
@@ -226,10 +211,9 @@ class Sobolev(_Family):
         orders = range(1, self.order + 1)
         return max((pi / 2) ** m * float(m) ** self.order / factorial(m) for m in orders)
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """c * max_r ((b-a)/2)^r sup|g^(r)|."""
-        a, b = checked_interval(interval)
-        sups = sup_derivatives(_function(g), self.order, (a, b))
+        sups = sup_derivatives(g, self.order, (a, b))
         return self.constant * max(((b - a) / 2.0) ** r * sups[r] for r in range(1, self.order + 1))
 
 
@@ -247,17 +231,17 @@ class Hoelder(_Family):
 
     exponent: float = 1.0
     depth: int = 29
-    name: ClassVar[str] = "hoelder"
-    norm: ClassVar[Norm] = "L2"
-    certified: ClassVar[bool] = False
-    statement: ClassVar[str] = (
+    name = "hoelder"
+    norm = "L2"
+    certified = False
+    statement = (
         "ReLU networks of width 16(N+2) and depth 11L+18 reach a Hoelder function on [0,1] to "
         "within 131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2 (Shen, Yang & Zhang 2022, J. Math. "
         "Pures Appl. 157, Theorem 1.1)."
     )
 
     def __post_init__(self) -> None:
-        _exponent(self.exponent)
+        require_number("exponent", self.exponent, above=0.0, most=1.0)
         require_whole("depth", self.depth, 29)
 
     @property
@@ -265,9 +249,8 @@ class Hoelder(_Family):
         """2 * exponent, at fixed depth."""
         return 2.0 * self.exponent
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
+    def _measured(self, g: Function, a: float, b: float) -> float:
         """(b-a)^exponent * lambda * the constant of the class's docstring."""
-        a, b = checked_interval(interval)
         L = (self.depth - 18) // 11
         constant = max(131.0 * (64.0 / L) ** self.beta, 47.0**self.beta / 2.0**self.exponent)
         size = float((b - a) ** self.exponent) * hoelder_constant(g, self.exponent, (a, b))
@@ -280,9 +263,9 @@ def hoelder_constant(g: Function, exponent: float = 1.0, interval: object = (0.0
     The largest quotient over many distances on a fine grid, improved from there. A quotient that
     keeps growing as the grid is refined has no supremum, and an InputError says where.
     """
-    exponent = _exponent(exponent)
+    exponent = require_number("exponent", exponent, above=0.0, most=1.0)
     a, b = checked_interval(interval)
-    g = _function(g)
+    g = require_callable("g", g)
     found_on = [_largest_quotient(g, exponent, (a, b), n) for n in (2048, 16384, 131072)]
     (coarse, *_), (middle, *_), (fine, x, y) = found_on
     # a fine feature that the first grid has missed makes it grow once, not twice
@@ -319,16 +302,6 @@ def _largest_quotient(
         if quotient > best[0]:
             best = (quotient, float(u[i]), float(u[i + lag]))
     return best
-
-
-def _exponent(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value <= 1.0:
-        raise InputError("exponent must lie in (0, 1]", value, "Pass exponent=1.0.")
-    return float(value)
-
-
-def _function(g: object) -> Function:
-    return require_callable("g", g)
 
 
 FAMILIES: Mapping[str, FeedForwardFamily] = {

@@ -5,12 +5,13 @@ What is free in Eq. 8 is more than a constant c(u) added to ρ. With one more co
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Float
 
 from attnrate.errors import InputError, require_callable, require_whole
-from attnrate.targets import AttentionTarget, PositionedInputs, UniformInputs
+from attnrate.targets import AttentionTarget, PositionedInputs, UniformInputs, identity
 from attnrate.theory.check import Check, Verdict
 from attnrate.theory.represent import pair_product, represent
 
@@ -19,11 +20,6 @@ Function = Callable[[Tensor], Tensor]
 
 _SAME = 1e-11
 _LENGTH = 6
-
-
-def check_B_1(seed: object = 0) -> tuple[Check, Check, Check]:
-    """The three parts of Prop. B.1."""
-    return check_B_1_1(seed=seed), check_B_1_2(seed=seed), check_B_1_3(seed=seed)
 
 
 def check_B_1_1(
@@ -38,11 +34,12 @@ def check_B_1_1(
     tried; with it only that one.
     """
     samples = require_whole("samples", samples, 1)
+    name, statement = "Prop. B.1 (1)", "If H1(x) = H2(x) for all x, then F1∘f1 = F2∘f2."
     if pair is not None:
         gap, scale = _pointwise_gap(pair, samples, seed)
         return Check(
-            "Prop. B.1 (1)",
-            "If H1(x) = H2(x) for all x, then F1∘f1 = F2∘f2.",
+            name,
+            statement,
             f"one given pair, {samples} sequences, seed {seed}",
             "holds" if gap <= _SAME * scale else "does not hold",
             gap,
@@ -50,14 +47,14 @@ def check_B_1_1(
         )
     gaps = [_pointwise_gap(two, samples, seed) for two in _equal_pairs()]
     free = max(gap / scale for gap, scale in gaps)
-    H = pair_product(((0.0, 1.0), (2.0, 3.0)))
-    law = PositionedInputs(((0.0, 1.0), (2.0, 3.0)))
+    law = PositionedInputs.shifted(2)
+    H = pair_product(law)
     encoded, _ = _pointwise_gap((represent(H, law), represent(H.__call__, law)), samples, seed)
     broken = encoded > 1e-3
     good: Verdict = "holds when corrected" if broken else "holds"
     return Check(
-        "Prop. B.1 (1)",
-        "If H1(x) = H2(x) for all x, then F1∘f1 = F2∘f2.",
+        name,
+        statement,
         f"three pairs on U[0,1]^{_LENGTH} (affine change of f, c(u) added to ρ, ψ(v) taken from ρ "
         f"with one more coordinate) and one on X^(E) (two of Theorem A.3's representations of one "
         f"target, τ = 2); {samples} sequences each, seed {seed}",
@@ -69,16 +66,18 @@ def check_B_1_1(
     )
 
 
-def check_B_1_2(
-    pointwise: Function | None = None, samples: object = 500, seed: object = 0
-) -> Check:
+def _cubic(x: Tensor) -> Tensor:
+    return x**3 + x
+
+
+def check_B_1_2(pointwise: Function = _cubic, samples: object = 500, seed: object = 0) -> Check:
     """Part 2, hard-max: equal outputs mean equal argmax when F∘f is injective and argmax unique.
 
-    `pointwise` is F∘f on tokens in [-1, 1], x³ + x unless told. For every pair of couplings out of
+    `pointwise` is F∘f on tokens in [-1, 1], by default x³ + x. For every pair of couplings out of
     five, and every position, it is tried that outputs that agree come from one token.
     """
     samples = require_whole("samples", samples, 1)
-    g = require_callable("pointwise", _cubic if pointwise is None else pointwise)
+    require_callable("pointwise", pointwise)
     law = UniformInputs((-1.0,), (1.0,))
     couplings: list[Callable[[Tensor, Tensor], Tensor]] = [
         lambda u, v: (torch.sin(3 * u + 2 * v) + u * v)[..., 0],
@@ -87,7 +86,9 @@ def check_B_1_2(
         lambda u, v: -v[..., 0],
         lambda u, v: _bump(v)[..., 0],
     ]
-    targets = [AttentionTarget(g, lambda x: x, rho, _LENGTH, law, "hardmax") for rho in couplings]
+    targets = [
+        AttentionTarget(pointwise, identity, rho, _LENGTH, law, "hardmax") for rho in couplings
+    ]
     x = targets[0].sample(samples, seed)
     agree = wrong = 0
     for i, one in enumerate(targets):
@@ -96,12 +97,8 @@ def check_B_1_2(
             agree += int(same.sum())
             wrong += int((same & ~_same_argmax(one, two, x)).sum())
     # max(min x, 0), once by the least token and once by another negative one
-    flat = [
-        AttentionTarget(torch.relu, lambda x: x, rho, _LENGTH, law, "hardmax")
-        for rho in couplings[3:]
-    ]
-    gap = float((flat[0](x) - flat[1](x)).abs().max())
-    share = 1 - float(_same_argmax(flat[0], flat[1], x).double().mean())
+    least, other = (replace(target, F=torch.relu) for target in targets[3:])
+    gap, share = _compared(least, other, x)
     return Check(
         "Prop. B.1 (2)",
         "Hard-max: if H1 = H2, the argmax is unique and F1∘f1, F2∘f2 are injections, then the "
@@ -117,23 +114,25 @@ def check_B_1_2(
     )
 
 
-def check_B_1_3(psi: Function | None = None, samples: object = 500, seed: object = 0) -> Check:
+def _wave(v: Tensor) -> Tensor:
+    return 3 * torch.sin(5 * v)
+
+
+def check_B_1_3(psi: Function = _wave, samples: object = 500, seed: object = 0) -> Check:
     """Part 3, softmax: equal targets with unbounded ρ have equal argmax. They need not.
 
-    ρ1 = uv and ρ2 = uv - ψ(v) on R (ψ = 3 sin 5v unless told) with f2 = e^ψ(v) (v, 1) and
+    ρ1 = uv and ρ2 = uv - ψ(v) on R (ψ = 3 sin 5v by default) with f2 = e^ψ(v) (v, 1) and
     F2(y, z) = y/z. Both ρ are unbounded, F1∘f1 = F2∘f2 = id is injective, argmax is unique almost
     surely. The proof's limit only says that the argmax agree for inputs that are large enough.
     """
     samples = require_whole("samples", samples, 1)
-    if psi is None:
-        psi = _wave
     require_callable("psi", psi)
     shares, gap = {}, 0.0
     for size in (1.0, 10.0, 100.0):
-        one, two = _key_gauge_pair(psi, UniformInputs((-size,), (size,)))
-        x = one.sample(samples, seed)
-        gap = max(gap, float((one(x) - two(x)).abs().max()) / size)
-        shares[size] = 1 - float(_same_argmax(one, two, x).double().mean())
+        law = UniformInputs((-size,), (size,))
+        one = AttentionTarget(identity, identity, lambda u, v: (u * v)[..., 0], _LENGTH, law)
+        off, shares[size] = _compared(one, _keyed(one, psi), one.sample(samples, seed))
+        gap = max(gap, off / size)
     if gap > _SAME:
         raise InputError("the two targets are not equal in float64", gap, "Choose a smaller psi.")
     shown = ", ".join(f"{share:.1%} for |x| <= {size:g}" for size, share in shares.items())
@@ -174,10 +173,8 @@ def _equal_pairs() -> list[tuple[AttentionTarget, AttentionTarget]]:
     def f(x: Tensor) -> Tensor:
         return torch.cat([torch.cos(3 * x), x**2], dim=-1)
 
-    mix, shift = (
-        torch.tensor([[1.0, 2.0], [-1.0, 0.5]]).double(),
-        torch.tensor([0.3, -2.0]).double(),
-    )
+    mix = torch.tensor([[1.0, 2.0], [-1.0, 0.5]], dtype=torch.float64)
+    shift = torch.tensor([0.3, -2.0]).double()
     base = AttentionTarget(F, f, rho, _LENGTH)
     affine = AttentionTarget(
         lambda y: F((y - shift) @ torch.linalg.inv(mix).T),
@@ -186,39 +183,32 @@ def _equal_pairs() -> list[tuple[AttentionTarget, AttentionTarget]]:
         _LENGTH,
     )
     query = AttentionTarget(F, f, lambda u, v: rho(u, v) + 7 * torch.cos(u)[..., 0], _LENGTH)
-    key = AttentionTarget(
-        lambda y: F(y[..., :2] / y[..., 2:]),
-        lambda x: torch.exp(_wave(x)) * torch.cat([f(x), torch.ones_like(x)], dim=-1),
-        lambda u, v: rho(u, v) - _wave(v)[..., 0],
-        _LENGTH,
-    )
-    return [(base, other) for other in (affine, query, key)]
+    return [(base, other) for other in (affine, query, _keyed(base, _wave))]
 
 
-def _key_gauge_pair(psi: Function, law: UniformInputs) -> tuple[AttentionTarget, AttentionTarget]:
-    one = AttentionTarget(lambda y: y, lambda x: x, lambda u, v: (u * v)[..., 0], _LENGTH, law)
-    two = AttentionTarget(
-        lambda y: y[..., :1] / y[..., 1:],
-        lambda x: torch.exp(psi(x)) * torch.cat([x, torch.ones_like(x)], dim=-1),
-        lambda u, v: (u * v - psi(v))[..., 0],
-        _LENGTH,
-        law,
+def _keyed(target: AttentionTarget, psi: Function) -> AttentionTarget:
+    """`target` written with ρ(u, v) - ψ(v), and with one more coordinate in f to make up for it."""
+    return AttentionTarget(
+        lambda y: target.F(y[..., :-1] / y[..., -1:]),
+        lambda x: torch.exp(psi(x)) * torch.cat([target.f(x), torch.ones_like(x)], dim=-1),
+        lambda u, v: target.rho(u, v) - psi(v)[..., 0],
+        target.length,
+        target.inputs,
     )
-    return one, two
+
+
+def _compared(
+    one: AttentionTarget, two: AttentionTarget, x: Float[Tensor, "n length d"]
+) -> tuple[float, float]:
+    """The largest difference of two targets, and the share of positions where argmax differs."""
+    gap = float((one(x) - two(x)).abs().max())
+    return gap, 1 - float(_same_argmax(one, two, x).double().mean())
 
 
 def _same_argmax(
     one: AttentionTarget, two: AttentionTarget, x: Float[Tensor, "n length d"]
 ) -> Bool[Tensor, "n length"]:
     return one.logits(x).argmax(-1) == two.logits(x).argmax(-1)
-
-
-def _wave(v: Tensor) -> Tensor:
-    return 3 * torch.sin(5 * v)
-
-
-def _cubic(x: Tensor) -> Tensor:
-    return x**3 + x
 
 
 def _bump(v: Tensor) -> Tensor:

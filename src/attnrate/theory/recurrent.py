@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
 from attnrate.errors import InputError, require_whole
+from attnrate.theory.decay_curves import LEAST_VALUES
+from attnrate.theory.decay_result import real_vector
 
-Kernel = Callable[..., object]
-Column = Callable[[Float[np.ndarray, " e"]], Float[np.ndarray, " e"]]
+Series = Float[np.ndarray, " e"]
+Column = Callable[[Series], Series]
 
 HORIZON = 1 << 16
 """A kernel given as a function is followed to this lag at most."""
-
-LEAST_VALUES = 8
-"""Fewer peaks of a kernel than this say nothing about its decay."""
 
 UNDERFLOW = -690.0
 """log|rho| below which float64 no longer holds the kernel: a zero after it is no finite support."""
@@ -86,10 +86,19 @@ def rnn_complexity(kernel: object) -> RNNComplexity:
     `interval` and `note` say how far the answer is supported. A kernel that vanishes suddenly has
     finite support, decay time 0 and C1 = 1.
     """
+    source, values = "array", kernel
     if callable(kernel):
-        rho, source = _followed(kernel), "function"
-    else:
-        rho, source = _checked(kernel), "array"
+        source = "function"
+        with np.errstate(all="ignore"):
+            values = kernel(np.arange(HORIZON))
+    remedy = "Pass rho(0), rho(1), ..., or a function of the array of lags."
+    rho = real_vector("the kernel", values, "the kernel at lag {}", remedy)
+    if callable(kernel) and rho.size != HORIZON:
+        raise InputError(
+            f"the kernel must return one value for each of {HORIZON} lags",
+            rho.shape,
+            "Write it with numpy functions of the array of lags.",
+        )
     nonzero = np.flatnonzero(rho)
     if nonzero.size == 0:
         return RNNComplexity(1.0, 0.0, (0.0, 0.0), f"the {source} is zero everywhere.")
@@ -106,38 +115,6 @@ def rnn_complexity(kernel: object) -> RNNComplexity:
     return RNNComplexity(1.0 + time, _c2(logs, 1.0 + time), (low, high), note)
 
 
-def _checked(values: object) -> Float[np.ndarray, " t"]:
-    try:
-        given = np.asarray(values)
-        rho = given.astype(np.float64, casting="safe" if given.dtype.kind == "c" else "unsafe")
-    except (TypeError, ValueError):
-        raise InputError("the kernel must be real numbers or a function", values) from None
-    if rho.ndim != 1:
-        raise InputError(
-            "the kernel must be one-dimensional", rho.shape, "Pass rho(0), rho(1), ..."
-        )
-    if rho.size == 0:
-        raise InputError("the kernel must hold at least one value", rho.shape)
-    wrong = ~np.isfinite(rho)
-    if wrong.any():
-        lag = int(np.argmax(wrong))
-        raise InputError(f"the kernel is not finite at lag {lag}", float(rho[lag]))
-    return rho
-
-
-def _followed(kernel: Kernel) -> Float[np.ndarray, " t"]:
-    with np.errstate(all="ignore"):
-        values = kernel(np.arange(HORIZON))
-    rho = _checked(values)
-    if rho.size != HORIZON:
-        raise InputError(
-            f"the kernel must return one value for each of {HORIZON} lags",
-            rho.shape,
-            "Write it with numpy functions of the array of lags.",
-        )
-    return rho
-
-
 def _c2(logs: Float[np.ndarray, " t"], C1: float) -> float:
     """Eq. 77 in logarithms, since e^{t/C1} overflows where |rho(t)| underflows."""
     top = float(np.max(logs + np.arange(logs.size) / C1))
@@ -150,7 +127,8 @@ def _decay_time(logs: Float[np.ndarray, " t"]) -> tuple[str, float, float, float
     if t.size < LEAST_VALUES:
         return "short", 0.0, float("inf"), float("inf")
     misfit = {
-        kind: min(_fit(t, y, columns)[1] for columns in shapes) for kind, shapes in SHAPES.items()
+        kind: min(_fit(t, y, columns).misfit for columns in shapes)
+        for kind, shapes in SHAPES.items()
     }
     kind = "slower"
     for other in ("exponential", "faster"):
@@ -164,25 +142,20 @@ def _decay_time(logs: Float[np.ndarray, " t"]) -> tuple[str, float, float, float
     return kind, 1.0 / high, 1.0 / rate, 1.0 / low if low > 0.0 else float("inf")
 
 
-def _settled_rate(
-    t: Float[np.ndarray, " e"], y: Float[np.ndarray, " e"]
-) -> tuple[float, float, float]:
+def _settled_rate(t: Series, y: Series) -> tuple[float, float, float]:
     """The rate from the longest stretch that later ones agree with, and its bounds.
 
     What holds early may not hold in the limit, and the limit is what Eq. 76 asks for.
     """
     starts = [start for start in (0, t.size // 4, t.size // 2) if t.size - start >= 5]
-    found = [_rate(t[start:], y[start:]) for start in starts]
-    for i, (rate, half) in enumerate(found):
-        later = found[i + 1 :]
-        if all(abs(rate - other) <= wide + half for other, wide in later):
-            ends = [rate - half, rate + half, *(other for other, _ in later)]
-            return rate, min(ends), max(ends)
-    rate, half = found[-1]
-    return rate, rate - half, rate + half
+    (rate, half), *later = (_rate(t[start:], y[start:]) for start in starts)
+    while not all(abs(rate - other) <= wide + half for other, wide in later):
+        (rate, half), *later = later
+    ends = [rate - half, rate + half, *(other for other, _ in later)]
+    return rate, min(ends), max(ends)
 
 
-def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Float[np.ndarray, " e"], ...]:
+def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Series, Series]:
     """Lags and log|rho| where no later value is larger: a limit sees the peaks only.
 
     Long envelopes are thinned to one peak a block, taken against the blocks' own trend.
@@ -192,61 +165,47 @@ def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Float[np.ndarray, " e"], .
     t, y = np.flatnonzero(keep).astype(np.float64), logs[keep]
     if t.size <= 2 * BLOCKS:
         return t, y
-    trend = _fit(t, y, SHAPES["exponential"][0])[2]
+    design, solution, _ = _fit(t, y, SHAPES["exponential"][0])
+    trend = design @ solution
     edges = np.linspace(0, t.size, BLOCKS + 1).astype(int)
     peaks = [int(a + np.argmax((y - trend)[a:b])) for a, b in pairwise(edges)]
     return t[peaks], y[peaks]
 
 
-def _rate(t: Float[np.ndarray, " e"], y: Float[np.ndarray, " e"]) -> tuple[float, float]:
+def _rate(t: Series, y: Series) -> tuple[float, float]:
     """The exponential rate and half its interval; a polynomial factor only where it is needed."""
-    columns: tuple[Column, ...] = (_line,)
-    solution, misfit, _ = _fit(t, y, columns)
-    better = _fit(t, y, (_line, np.log1p))
-    if t.size * np.log(misfit / better[1]) > EVIDENCE:
-        columns = (_line, np.log1p)
-        solution, misfit, _ = better
-    design = np.stack([np.ones_like(t), *(column(t) for column in columns)], axis=1)
+    plain, longer = (_fit(t, y, columns) for columns in ((np.positive,), (np.positive, np.log1p)))
+    needed = t.size * np.log(plain.misfit / longer.misfit) > EVIDENCE
+    design, solution, misfit = longer if needed else plain
     freedom = t.size - design.shape[1]
     spread = np.sqrt(np.linalg.pinv(design.T @ design)[1, 1] * misfit * t.size / freedom)
     half = float(special.stdtrit(freedom, 0.5 + LEVEL / 2.0)) * spread
     return -float(solution[1]), float(half)
 
 
-def _fit(
-    t: Float[np.ndarray, " e"], y: Float[np.ndarray, " e"], columns: tuple[Column, ...]
-) -> tuple[Float[np.ndarray, " p"], float, Float[np.ndarray, " e"]]:
-    """Coefficients, mean squared misfit (at least rounding) and fitted values."""
+class _Fit(NamedTuple):
+    """log|rho| as a combination of columns; `misfit` is the mean square, at least rounding."""
+
+    design: Float[np.ndarray, "e p"]
+    solution: Float[np.ndarray, " p"]
+    misfit: float
+
+
+def _fit(t: Series, y: Series, columns: tuple[Column, ...]) -> _Fit:
+    """A constant and the columns fitted to y by least squares."""
     design = np.stack([np.ones_like(t), *(column(t) for column in columns)], axis=1)
     scale = np.max(np.abs(design), axis=0)
     solution = np.linalg.lstsq(design / scale, y, rcond=None)[0] / scale
-    fitted = design @ solution
-    return solution, float(np.mean((y - fitted) ** 2)) + ROUNDING**2, fitted
-
-
-def _line(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
-    return t
-
-
-def _inverse(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
-    return np.asarray(1.0 / (1.0 + t))
-
-
-def _root(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
-    return np.asarray(np.sqrt(1.0 + t))
-
-
-def _log_square(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
-    return np.asarray(np.log1p(t) ** 2)
-
-
-def _entropy(t: Float[np.ndarray, " e"]) -> Float[np.ndarray, " e"]:
-    return np.asarray(t * np.log1p(t))
+    return _Fit(design, solution, float(np.mean((y - design @ solution) ** 2)) + ROUNDING**2)
 
 
 SHAPES: dict[str, tuple[tuple[Column, ...], ...]] = {
-    "slower": ((np.log1p, _inverse), (np.log1p, _root), (np.log1p, _log_square)),
-    "exponential": ((_line, np.log1p),),
-    "faster": ((_line, np.square), (_line, _entropy)),
+    "slower": (
+        (np.log1p, lambda t: 1.0 / (1.0 + t)),
+        (np.log1p, lambda t: np.sqrt(1.0 + t)),
+        (np.log1p, lambda t: np.log1p(t) ** 2),
+    ),
+    "exponential": ((np.positive, np.log1p),),
+    "faster": ((np.positive, np.square), (np.positive, lambda t: t * np.log1p(t))),
 }
 """What log|rho| is a combination of, besides a constant, for each kind of decay."""

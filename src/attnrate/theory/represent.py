@@ -88,10 +88,10 @@ class Superposition:
 
 @dataclass(frozen=True)
 class _Slots:
-    """f and F of the mended proof: `features[s]` maps tokens (k,) of I_s to slots (k, width)."""
+    """f and F of the mended proof: `features(s, x)` maps tokens (k,) of I_s to slots (k, width)."""
 
     intervals: tuple[tuple[float, float], ...]
-    features: tuple[Function, ...]
+    features: Callable[[int, Tensor], Tensor]
     width: int
     readout: Readout
     strength: float
@@ -117,7 +117,7 @@ class _Slots:
         token, at = x.reshape(-1), self.position(x).reshape(-1)
         slots = x.new_zeros(token.numel(), self.length, self.width)
         for s, (low, high) in enumerate(self.intervals):
-            slots[at == s, s] = self.features[s](token[at == s].clamp(low, high)).to(x.dtype)
+            slots[at == s, s] = self.features(s, token[at == s].clamp(low, high)).to(x.dtype)
         marked = torch.cat([slots.flatten(1), at[:, None].to(x.dtype) / self.length], dim=1)
         return marked.reshape(*x.shape[:-1], -1)
 
@@ -172,8 +172,8 @@ def _superposed(H: Superposition, law: PositionedInputs, strength: float) -> _Sl
         for q in range(H.sums):
             _check_range(H.inner[q][s], f"inner[{q}][{s}]", ends)
 
-    def features(s: int) -> Function:
-        return lambda x: torch.stack([row[s](x) for row in H.inner], dim=-1)
+    def features(s: int, x: Tensor) -> Tensor:
+        return torch.stack([row[s](x) for row in H.inner], dim=-1)
 
     def readout(slots: Tensor, t: Tensor) -> Tensor:
         totals = slots.sum(1)
@@ -182,13 +182,13 @@ def _superposed(H: Superposition, law: PositionedInputs, strength: float) -> _Sl
             decoded[t == position] = H.outside(totals[t == position], position).to(totals.dtype)
         return decoded
 
-    per_position = tuple(features(s) for s in range(H.length))
-    return _Slots(law.intervals, per_position, H.sums, readout, strength)
+    return _Slots(law.intervals, features, H.sums, readout, strength)
 
 
 def _whole(H: Callable[..., object], law: PositionedInputs, strength: float) -> _Slots:
-    def features(low: float, high: float) -> Function:
-        return lambda x: ((x - low) / (high - low))[:, None]
+    def features(s: int, x: Tensor) -> Tensor:
+        low, high = law.intervals[s]
+        return ((x - low) / (high - low))[:, None]
 
     def readout(slots: Tensor, t: Tensor) -> Tensor:
         ends = slots.new_tensor(law.intervals)
@@ -201,8 +201,7 @@ def _whole(H: Callable[..., object], law: PositionedInputs, strength: float) -> 
             )
         return values[torch.arange(len(t), device=t.device), t]
 
-    per_position = tuple(features(*ends) for ends in law.intervals)
-    return _Slots(law.intervals, per_position, 1, readout, strength)
+    return _Slots(law.intervals, features, 1, readout, strength)
 
 
 def pair_product(intervals: object) -> Superposition:
@@ -222,17 +221,15 @@ def pair_product(intervals: object) -> Superposition:
     def down(x: Tensor) -> Tensor:
         return (high - x) / wide
 
-    def square_of_sum(total: Tensor) -> Tensor:
-        return (wide * total + 2 * low) ** 2
+    def square(offset: float) -> Function:
+        return lambda total: (wide * total + offset) ** 2
 
-    def square_of_difference(total: Tensor) -> Tensor:
-        return (wide * total - wide) ** 2
-
+    of_sum, of_difference = square(2 * low), square(-wide)
     return Superposition(
         [[up, up], [up, down]],
         [
-            [lambda a: square_of_sum(a) / 4, lambda b: -square_of_difference(b) / 4],
-            [torch.zeros_like, square_of_difference],
+            [lambda a: of_sum(a) / 4, lambda b: -of_difference(b) / 4],
+            [torch.zeros_like, of_difference],
         ],
     )
 
@@ -266,20 +263,15 @@ def _total(terms: Iterable[Tensor]) -> Tensor:
 
 
 def _table(name: str, rows: object) -> tuple[tuple[Function, ...], ...]:
-    listed = tuple(_row(f"{name}[{i}]", row) for i, row in enumerate(_listed(name, rows)))
+    listed = [_listed(f"{name}[{i}]", row) for i, row in enumerate(_listed(name, rows))]
     for i, row in enumerate(listed):
+        for j, function in enumerate(row):
+            require_callable(f"{name}[{i}][{j}]", function)
         if len(row) != len(listed[0]):
             raise InputError(
                 f"{name}[{i}] must have {len(listed[0])} functions, as {name}[0] has", len(row)
             )
-    return listed
-
-
-def _row(name: str, row: object) -> tuple[Function, ...]:
-    functions = tuple(_listed(name, row))
-    for i, function in enumerate(functions):
-        require_callable(f"{name}[{i}]", function)
-    return functions  # type: ignore[return-value]
+    return tuple(map(tuple, listed))  # type: ignore[arg-type]
 
 
 def _listed(name: str, values: object) -> Sequence[object]:

@@ -13,6 +13,7 @@ from attnrate.experiments.kits.curves import (
     CouplingOutcome,
     Gauge,
     GaugeOutcome,
+    Runs,
     Theory,
     TheoryOutcome,
 )
@@ -153,7 +154,7 @@ def test_other_rates_are_refuted():
 def test_a_floor_under_the_paper_s_rate_still_holds():
     target = Spectral(1.0, LONG)
     fits = [fit(target, "strong", m, 0.1 / m + 0.05, seed) for m in SIZES for seed in (0, 1)]
-    found = fig1.read(Results(fits)).law(target, "strong")
+    found = Runs.read(Results(fits), Trained).law(target, "strong")
     assert found.c == pytest.approx(0.05, rel=1e-2)
     assert found.b.value == pytest.approx(1.0, abs=1e-2)
     assert verdicts(fits)["trained-rate-1"].verdict == "holds"

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import torch
 
-from attnrate.experiments.contract import Done, Outcome, from_plain, select
+from attnrate.experiments.contract import Done, Outcome, Results, from_plain, select
 from attnrate.experiments.kits.fits import (
     MSE,
     Fits,
@@ -250,6 +250,17 @@ class Runs:
     gauges: Gauges
     couplings: Couplings
     trained: Fits
+
+    @classmethod
+    def read(cls, results: Results, label: type[object]) -> "Runs":
+        """The finished jobs, by kind; fits of the full model have labels of that type."""
+        couplings = results.of(Coupling, CouplingOutcome)
+        return cls(
+            {one.job.target: one.outcome.rows for one in results.of(Theory, TheoryOutcome)},
+            results.of(Gauge, GaugeOutcome),
+            couplings,
+            Fits([*results.fits(label), *couplings]),
+        )
 
     def of(self, target: Spectral, curve: str) -> Fits:
         """The fits of a target that belong to a curve."""

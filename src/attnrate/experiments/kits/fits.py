@@ -111,8 +111,9 @@ def shown(found: Interval) -> str:
 
 
 def listed(found: Mapping[str, object]) -> str:
-    """Names with what was found of each, in words; "not run" for none."""
-    return "; ".join(f"{name}: {one}" for name, one in found.items()) or "not run"
+    """Names with what was found of each, in words; "not run" where there is nothing."""
+    words = {n: shown(one) if isinstance(one, Interval) else one for n, one in found.items()}
+    return "; ".join(f"{name}: {one}" for name, one in words.items()) or "not run"
 
 
 def slope_of(found: Sequence[tuple[int, float]], least: int = 2) -> Interval:

@@ -23,12 +23,9 @@ from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, 
 from attnrate.experiments.kits.curves import (
     LEGEND,
     Coupling,
-    CouplingOutcome,
     Gauge,
-    GaugeOutcome,
     Runs,
     Theory,
-    TheoryOutcome,
     error_table,
     gauge_words,
     logit_table,
@@ -120,11 +117,7 @@ class Trained:
 def plan(preset: Preset) -> Plan:
     """Bounds and compiled errors of every target, then the fits."""
     chosen = CHOSEN[preset]
-    return [*_theory(chosen), *_full(chosen), *_couplings(chosen)]
-
-
-def _theory(chosen: Chosen) -> Plan:
-    n = chosen.sequences
+    n, (coupled, adam, long) = chosen.sequences, chosen.seconds
     bounds: Plan = [
         Sized(
             Theory(alpha=t.alpha, rank=t.rank, m_h=ALL, sequences=n),
@@ -137,53 +130,34 @@ def _theory(chosen: Chosen) -> Plan:
         for t in TARGETS
         if t.rank == 6
     ]
-    return [*bounds, *gauges]
-
-
-def _full(chosen: Chosen) -> Plan:
-    _, adam, long = chosen.seconds
     by_adam: Settings = {"name": "paper", "steps": chosen.adam_steps, **_SMALL}
     cells: list[tuple[str, Spectral, int, Settings, float]] = [
-        ("strong", target, m_h, strong(steps), STEP * steps)
-        for target, sizes, steps in chosen.full
-        for m_h in sizes
+        *(
+            ("strong", target, m_h, strong(steps), STEP * steps)
+            for target, sizes, steps in chosen.full
+            for m_h in sizes
+        ),
+        *(("paper", target, m_h, by_adam, adam) for target, m_h in chosen.adam_cells),
+        *(("long", target, m_h, {"name": "strong"}, long) for target, m_h in chosen.long_cells),
     ]
-    cells += [("paper", target, m_h, by_adam, adam) for target, m_h in chosen.adam_cells]
-    cells += [("long", target, m_h, {"name": "strong"}, long) for target, m_h in chosen.long_cells]
-    return [
+    full: Plan = [
         target.fit(Trained(curve, target, m_h, seed), {"m_h": m_h}, recipe, seed, seconds)
         for curve, target, m_h, recipe, seconds in cells
         for seed in chosen.seeds
     ]
-
-
-def _couplings(chosen: Chosen) -> Plan:
     recipe = strong(chosen.coupling_steps)
-    return [
-        Sized(
-            Coupling(alpha=t.alpha, rank=t.rank, m_h=m_h, recipe=recipe, seed=seed),
-            chosen.seconds[0],
-        )
+    couplings: Plan = [
+        Sized(Coupling(alpha=t.alpha, rank=t.rank, m_h=m_h, recipe=recipe, seed=seed), coupled)
         for t in TARGETS
         for m_h in chosen.coupling_sizes[t.rank]
         for seed in chosen.seeds
     ]
-
-
-def read(results: Results) -> Runs:
-    """The finished jobs, by kind."""
-    couplings = results.of(Coupling, CouplingOutcome)
-    return Runs(
-        {one.job.target: one.outcome.rows for one in results.of(Theory, TheoryOutcome)},
-        results.of(Gauge, GaugeOutcome),
-        couplings,
-        Fits([*results.fits(Trained), *couplings]),
-    )
+    return [*bounds, *gauges, *full, *couplings]
 
 
 def conclude(results: Results) -> Conclusion:
     """The four curves, their slopes, and what they say of Theorem 4.1 and Fig. 1."""
-    runs = read(results)
+    runs = Runs.read(results, Trained)
     return Conclusion(paragraphs(runs), figures(runs), tables(runs), claims(runs))
 
 
@@ -422,7 +396,7 @@ def _rigorous(runs: Runs) -> Claim:
 
 def _pod(runs: Runs) -> Claim:
     gain = runs.gains(*TARGETS)
-    each = {t.name: shown(runs.gains(t)) for t in TARGETS}
+    each = {t.name: runs.gains(t) for t in TARGETS}
     # training that ends above the POD says nothing: the POD's error can be had
     verdict = judge(gain.low >= 1 / SAME and gain.high <= SAME, gain.low > SAME)
     return _claim(

@@ -27,9 +27,9 @@ from attnrate.experiments.contract import (
     Work,
     select,
 )
-from attnrate.experiments.kits.fits import line, listed
+from attnrate.experiments.kits.fits import line, listed, table_of
 from attnrate.experiments.kits.panels import percent
-from attnrate.figures.figure import Cell, Curves, Figure, Line, Series, Table
+from attnrate.figures.figure import Curves, Figure, Line, Series, Table
 from attnrate.fitting.job import Sized
 from attnrate.spectra.measures import stable_rank
 from attnrate.statistics import Interval, mean, slope
@@ -476,26 +476,26 @@ def _example_table(example: ExampleOutcome) -> Table:
 def _spectrum_table(mixed: Spectra) -> Table:
     """Ranks, stable ranks and tails before and after mixing."""
 
-    def stable(spectra: Iterable[Sequence[float]]) -> str:
-        return str(mean([float(stable_rank(np.array(sigma))) for sigma in spectra]))
+    def stable(*spectra: Sequence[float]) -> Interval:
+        return mean([float(stable_rank(np.array(sigma))) for sigma in spectra])
 
-    rows: list[dict[str, Cell]] = [
-        {
-            "ρ": name,
-            "rank": len(one.before),
-            "rank mixed": _range(one.ranks),
-            "rank mixed, windows": _range(one.window_ranks),
-            "stable rank": float(stable_rank(np.array(one.before))),
-            "stable rank mixed": stable(row.sigma for row in one.filters),
-            "stable rank mixed, windows": stable(row.windows for row in one.filters),
-            "share of norm beyond the old rank": str(one.tails),
-        }
-        for name, one in mixed.items()
-    ]
-    return Table(
+    return table_of(
         "Random filters (1, θ): the spectrum before and after mixing",
-        tuple(rows[0]),
-        tuple(tuple(row.values()) for row in rows),
+        mixed,
+        {
+            "ρ": lambda name: name,
+            "rank": lambda name: len(mixed[name].before),
+            "rank mixed": lambda name: _range(mixed[name].ranks),
+            "rank mixed, windows": lambda name: _range(mixed[name].window_ranks),
+            "stable rank": lambda name: stable(mixed[name].before).value,
+            "stable rank mixed": lambda name: str(
+                stable(*(row.sigma for row in mixed[name].filters))
+            ),
+            "stable rank mixed, windows": lambda name: str(
+                stable(*(row.windows for row in mixed[name].filters))
+            ),
+            "share of norm beyond the old rank": lambda name: str(mixed[name].tails),
+        },
         "Stable rank: Σσ²/σ1². Means over filters with 95 % intervals.",
     )
 
