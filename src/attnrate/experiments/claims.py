@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from attnrate.statistics import Interval
@@ -35,13 +35,9 @@ class Claim:
             raise ValueError(f"claim {self.name}: {self.verdict!r} is no verdict")
 
     def untestable(self, why: str) -> "Claim":
-        """The claim without what a run says of it, which could not test it."""
-        return Claim(
-            *(self.name, self.place, self.statement, self.experiment),
-            verdict="not testable here",
-            evidence="no data.",
-            correction=why,
-        )
+        """The claim as it stands where its data could not be had, and why."""
+        said = replace(self, verdict="not testable here", evidence="no data.", correction=why)
+        return replace(said, value=None, low=None, high=None)
 
     def to_plain(self) -> dict[str, Any]:
         """The claim as JSON values; numbers that are not finite become None."""

@@ -98,7 +98,11 @@ def plan(preset: Preset) -> Plan:
 def conclude(results: Results) -> Conclusion:
     """Distances between spectra, the law of the errors, and whether one tells the other."""
     done = profiled(results)
-    laws = {measure: _law(done, measure) for measure in MEASURES}
+    sizes = [one.m_h for one in done]
+    laws = {
+        measure: fit_power_law(sizes, [measure.of(one.found) for one in done])
+        for measure in MEASURES
+    }
     claims = (
         _converge_claim(done),
         _falls_claim(done),
@@ -110,10 +114,6 @@ def conclude(results: Results) -> Conclusion:
     figures = (_spectra_figure(done), _errors_figure(done, laws))
     tables = (_errors_table(done), _laws_table(laws), *_tails_table(done))
     return Conclusion(_paragraphs(done, claims), figures, tables, claims)
-
-
-def _law(done: Sequence[Profiled], measure: Measure) -> PowerLaw | None:
-    return fit_power_law([one.m_h for one in done], [measure.of(one.found) for one in done])
 
 
 def _grouped(done: Sequence[Profiled], key: Callable[[Profiled], int]) -> dict[int, list[Profiled]]:
@@ -175,11 +175,6 @@ def _across(found: Mapping[int, Mapping[int, V]]) -> dict[int, list[V]]:
     """By head size, the values of the seeds that have one."""
     sizes = sorted({m_h for by_size in found.values() for m_h in by_size})
     return {m_h: [by[m_h] for by in found.values() if m_h in by] for m_h in sizes}
-
-
-def _by_head_size(found: Distances) -> dict[int, list[float]]:
-    """Distances by the larger m_h, the mean over groups of images for every seed."""
-    return {m_h: [float(np.mean(v)) for v in far] for m_h, far in _across(found).items()}
 
 
 def slopes(found: Distances, larger_half: bool = False) -> Interval:
@@ -388,10 +383,14 @@ def _spectra_figure(done: Sequence[Profiled]) -> Figure:
         ends = (low, high) if len(ours) > 1 else (None, None)
         series.append(Series(f"m_h = {m_h}", k, middle, *ends))
     panels = [Curves("spectra", "k", "σ_k / T", tuple(series), "log", "log")]
-    apart, before = (_by_head_size(distances(done, spectra)) for spectra in (trained, untrained))
+    # of the groups of images the mean, for every seed
+    apart, before = (
+        {float(m): [float(np.mean(v)) for v in far] for m, far in _across(found).items()}
+        for found in (distances(done), distances(done, untrained))
+    )
     if apart:
         shown = [
-            curve("to the next smaller m_h", [(float(m), spread(far)) for m, far in apart.items()]),
+            curve("to the next smaller m_h", [(m, spread(far)) for m, far in apart.items()]),
             line("before training", [(m, mean(far).value) for m, far in before.items()]),
         ]
         if between := seeds_apart(done):
