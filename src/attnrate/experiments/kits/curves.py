@@ -37,8 +37,8 @@ from attnrate.theory.compile import compile_target
 Tensor = torch.Tensor
 #: Inputs for measuring, of a seed that no fit uses
 SEED = 1 << 45
-#: c(u) = _SHIFT cos 2πu is added to ρ to show the gauge: larger than any of the target's terms
-_SHIFT = 3.0
+#: c(u) = SHIFT cos 2πu is added to ρ to show the gauge: larger than any of the target's terms
+SHIFT = 3.0
 #: Sequences and grid points for comparing logits; the grid resolves the 256th sine
 _COMPARED, _GRID = 512, 1024
 #: The curves of trained Transformers, as figures and tables name them
@@ -148,7 +148,7 @@ class Gauge(SpectralWork):
         plain = self.target.build()
 
         def rho(u: Tensor, v: Tensor) -> Tensor:
-            return plain.rho(u, v) + _SHIFT * torch.cos(2 * torch.pi * u[..., 0])
+            return plain.rho(u, v) + SHIFT * torch.cos(2 * torch.pi * u[..., 0])
 
         def error(written: AttentionTarget, gauge: str | None) -> float:
             model = compile_target(written, self.m_h, gauge=gauge)
@@ -440,19 +440,4 @@ def logit_words(fits: Couplings) -> str:
         f"The squared error of the attention weights is {weights} times the POD's, that of the "
         f"output {output} times: the weights' errors cancel in the mean of x(s), which is all "
         "that the output has of them. "
-    )
-
-
-def gauge_words(found: Gauges) -> str:
-    """What the gauge is worth, in a sentence."""
-    if not found:
-        return ""
-    each = [one.outcome for one in found]
-    lost = geometric_mean([one.shifted_without / one.plain_without for one in each])
-    kept = max(abs(one.shifted_with / one.plain_without - 1) for one in each)
-    return (
-        f"What the gauge is worth shows when the same map is written with ρ + {_SHIFT:g} cos 2πu: "
-        f"compiled without the gauge its error is {lost.value:.3g} times as large at "
-        f"r = {found[0].job.rank}, m_h = {found[0].job.m_h}, with it the error is the same to "
-        f"{max(kept, 1e-16):.1g}."
     )
