@@ -1,8 +1,12 @@
 """The paper's figures, tables and questions as experiments, and the running of them.
 
-`contract.py` says what an experiment is; `paper/` has them, one file each, found by being there;
-`kits/` has what several share. `claims.py` has claims and the rules of verdicts. `run.py` runs all
-jobs as one sweep, each by `run_job` in a worker, and concludes; `record.py` keeps conclusions.
+- `contract.py` says what an experiment is: jobs with typed settings and typed outcomes, a plan of
+  them, and what is concluded from those that are finished
+- `paper/` has the experiments, one file each, found by being there
+- `kits/` has what several of them share
+- `claims.py` has claims and the rules of verdicts
+- `run.py` runs all jobs as one sweep, each by `run_job` in a worker, and concludes
+- `record.py` keeps conclusions as JSON
 """
 
 from functools import cache
