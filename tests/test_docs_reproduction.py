@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from attnrate.experiments.run import records_in
-from attnrate.report.markdown import claims_table
+from attnrate.report.verdicts import claims_table
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER = DOCS / "reproduction"

@@ -6,9 +6,9 @@ from pathlib import Path
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.record import Record
 from attnrate.experiments.run import conclude_folder, open_folder, records_in, run_experiments
+from attnrate.report.page import PAGE, write_report
 from attnrate.report.skeleton import require_extra
-from attnrate.report.words import VERDICTS
-from attnrate.report.write import PAGE, write_report
+from attnrate.report.verdicts import VERDICTS
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
 """Debian packages by name, and the messages of their catalogues."""
 
 import shutil
-import subprocess
 
 import pytest
 
+from attnrate.data import registry
 from attnrate.data import unpack as unpacking
-from attnrate.data.catalogues import messages
-from attnrate.data.debian import available
-from attnrate.data.registry import FetchError
+from attnrate.data.catalogues import available, messages
+from attnrate.data.registry import ArchiveError, FetchError
 from attnrate.data.unpack import unpack
 
 PAIRS = [("Zoom in", "Vergrößern"), ("About", "Über")]
@@ -27,25 +26,30 @@ def test_a_package_is_opened_without_dpkg(a_deb, tmp_path, monkeypatch, packing)
     assert made.read_bytes() == b"odd"
 
 
-def test_a_package_in_zstd_needs_its_program(a_deb, tmp_path, monkeypatch):
-    program = shutil.which("zstd")
-    if program is None:
-        pytest.skip("there is no zstd to make such a package with")
-    a_deb(tmp_path / "a.deb", {"./x": b"data"}, "")
+def test_a_package_in_zstd_needs_a_library_and_no_program(a_deb, tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    a_deb(tmp_path / "a.deb", {"./x": b"data", "./y": b"no"}, "")
     head, tape = (tmp_path / "a.deb").read_bytes().split(b"data.tar  ", 1)
     size, tape = int(tape[38:48]), tape[50:]
-    packed = subprocess.run(
-        [program, "-c"], input=tape[:size], capture_output=True, check=True
-    ).stdout
-    field = f"{'data.tar.zst':<48}{len(packed):<10}`\n".encode()
-    (tmp_path / "z.deb").write_bytes(head + field + packed)
-    (made,) = unpack(tmp_path / "z.deb", tmp_path / "out")
-    assert made.read_bytes() == b"data"
-    monkeypatch.setattr(unpacking, "_MOST_AT_ONCE", 100)
-    with pytest.raises(FetchError, match=r"broken .it holds more than"):
-        unpack(tmp_path / "z.deb", tmp_path / "out")
+    packed = pyarrow.compress(tape[:size], codec="zstd", asbytes=True)
+
+    def write(data):
+        field = f"{'data.tar.zst':<48}{len(data):<10}`\n".encode()
+        (tmp_path / "z.deb").write_bytes(head + field + data)
+
+    write(packed)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(FetchError, match="zstd is needed"):
+    (made,) = unpack(tmp_path / "z.deb", tmp_path / "out", "", ("./x",))
+    assert made.read_bytes() == b"data"
+    monkeypatch.setattr(unpacking, "MOST", 3)
+    with pytest.raises(FetchError, match="holds more than"):
+        unpack(tmp_path / "z.deb", tmp_path / "out")
+    for broken in (packed[: len(packed) // 2], packed[:9] + b"other" + packed[14:], b"no zstd"):
+        write(broken)
+        with pytest.raises(ArchiveError, match="an archive is broken"):
+            unpack(tmp_path / "z.deb", tmp_path / "out")
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    with pytest.raises(FetchError, match=r"pyarrow is needed.*attnrate\[data\]"):
         unpack(tmp_path / "z.deb", tmp_path / "out")
 
 

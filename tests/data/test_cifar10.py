@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from attnrate.data import cifar10 as images_room
-from attnrate.data import cifar10_sources as sources
 from attnrate.data import registry
 from attnrate.data.cifar10 import CLASSES, Cifar10, check, cifar10
 from attnrate.data.registry import FetchError
@@ -71,15 +70,15 @@ def shelf(cache, monkeypatch):
     (cache / "downloads").mkdir(parents=True)
 
     def put(files):
-        (package,) = sources.PACKAGE.packages
+        (package,) = images_room.PACKAGE.packages
         path = cache / "downloads" / package.file
         with tarfile.open(path, "w:gz", compresslevel=1) as tape:
             for name, data in files.items():
                 entry = tarfile.TarInfo(f"package/{name}")
                 entry.size = len(data)
                 tape.addfile(entry, io.BytesIO(data))
-        other = replace(sources.PACKAGE, packages=(known_as(package, path),))
-        monkeypatch.setattr(sources, "PACKAGE", other)
+        other = replace(images_room.PACKAGE, packages=(known_as(package, path),))
+        monkeypatch.setattr(images_room, "PACKAGE", other)
         return path
 
     return put
@@ -184,8 +183,8 @@ class Asked(list):
 def hub(tables, shelf, monkeypatch):
     """A server that answers as a hub does, and what it was asked for; nothing else is in reach."""
     asked = Asked()
-    packages = tuple(map(known_as, sources.HUB.packages, tables))
-    monkeypatch.setattr(sources, "HUB", replace(sources.HUB, packages=packages))
+    packages = tuple(map(known_as, images_room.HUB.packages, tables))
+    monkeypatch.setattr(images_room, "HUB", replace(images_room.HUB, packages=packages))
     by_address = {
         f"/datasets/{package.name}/resolve/{package.version}/{package.file}": path
         for package, path in zip(packages, tables, strict=True)
@@ -271,7 +270,7 @@ def test_a_table_of_something_else_is_named(tmp_path):
     for table in ({"a": [1]}, {"img": [{"bytes": b"no image"}], "label": [1]}):
         parquet.write_table(arrow.table(table), path)
         with pytest.raises(FetchError, match="not one of images"):
-            sources.HUB.read([path, path], tmp_path)
+            images_room.HUB.read([path, path], tmp_path)
 
 
 def few(count):

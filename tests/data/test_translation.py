@@ -10,8 +10,7 @@ from attnrate.data import registry
 from attnrate.data import translation as here
 from attnrate.data.catalogues import messages
 from attnrate.data.registry import FetchError
-from attnrate.data.translation import SPLITS, translation
-from attnrate.data.translation_packages import SMALL
+from attnrate.data.translation import SMALL, SPLITS, translation
 from attnrate.errors import InputError
 
 THINGS = ("file", "Datei"), ("image", "Grafik"), ("song", "Ablage"), ("page", "Seite")

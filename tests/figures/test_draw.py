@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import rc_context
 
+from attnrate.figures.axes import log_ticks, whole_step
 from attnrate.figures.draw import draw, save_figure
 from attnrate.figures.figure import Curves, Figure, Matrix, Series
-from attnrate.figures.geometry import axes_of, log_ticks, points_of, shades, whole_step
+from attnrate.figures.marks import Area
+from attnrate.figures.marks import Path as Drawn
+from attnrate.figures.sketch import shades, sketch
 from attnrate.figures.style import COLOURS, DIVERGING, SEQUENTIAL, key_of, looks_of
 
 
@@ -175,12 +178,30 @@ def test_whole_ticks_are_at_most_ten(low: float, span: float) -> None:
 def test_an_interval_to_infinity_does_not_squash_the_values() -> None:
     """With two seeds an interval can span forty decades."""
     series = Series("s", (1.0, 2.0), (1e-3, 1e-4), (1e-30, 0.0), (1e30, 1.0))
-    _, axis = axes_of(Curves("", "", "", (series,), y_scale="log"))
+    (frame,) = sketch(Figure("", "", "", (Curves("", "", "", (series,), y_scale="log"),))).frames
+    axis = frame.y
     assert axis.low < 1e-4 < 1e-3 < axis.high
     assert math.log10(axis.high / axis.low) < 5
 
 
 def test_what_cannot_be_drawn_on_a_logarithmic_axis_is_left_out() -> None:
     series = Series("s", (0.0, 1.0, 2.0, 3.0), (1.0, 0.0, math.inf, 5.0))
-    (points,) = points_of(Curves("", "", "", (series,), "log", "log"))
+    figure = Figure("", "", "", (Curves("", "", "", (series,), "log", "log"),))
+    (points,) = sketch(figure).frames[0].marks
+    assert isinstance(points, Drawn)
     assert [math.isnan(y) for y in points.y] == [True, True, True, False]
+
+
+def test_a_band_that_reaches_zero_leaves_a_logarithmic_panel_and_has_a_part_beside_each_gap() -> (
+    None
+):
+    many = tuple(float(k) for k in range(1, 41))
+    high = tuple(math.nan if k == 20 else 2 / k for k in many)
+    series = Series("s", many, tuple(1 / k for k in many), (0.0,) * 40, high)
+    found = sketch(Figure("", "", "", (Curves("", "", "", (series,), y_scale="log"),)))
+    band, line = found.frames[0].marks
+    assert isinstance(band, Area)
+    assert [len(shape) for shape in band.shapes] == [2 * 19, 2 * 20]
+    assert min(y for _, y in band.shapes[0]) < 1e-100
+    assert found.frames[0].y.low > 1 / 80
+    assert [*found.legend.values()] == [line]

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from attnrate.figures.draw import draw
-from attnrate.figures.figure import Curves, Figure, Matrix, Series, Violins
+from attnrate.figures.figure import Curves, Figure, Line, Matrix, Series, Violins
 from attnrate.figures.interactive import interactive
 from attnrate.figures.layout import WIDTHS, Width
 from attnrate.figures.style import COLOURS
@@ -37,8 +37,8 @@ def test_the_legend_has_each_name_once(figures: tuple[Figure, ...]) -> None:
         names = [entry["name"] for entry in entries if entry.get("showlegend")]
         assert len(names) == len({*names})
     assert {*names} == {"right link", "wrong link", "u", "v"}
-    drawn = interactive(figures[3])["data"]
-    assert [one["name"] for one in drawn if one["showlegend"]] == [
+    ranked = sorted(interactive(figures[3])["data"], key=lambda one: one["legendrank"])
+    assert [one["name"] for one in ranked if one["showlegend"]] == [
         *("inputs", "median", "pooled", "law")
     ]
 
@@ -69,7 +69,9 @@ def test_a_violin_tells_its_median_and_quantiles() -> None:
 def test_violins_keep_apart_by_gaps_and_those_without_values_are_left_out(
     figures: tuple[Figure, ...],
 ) -> None:
-    shape, medians = interactive(figures[3])["data"][:2]
+    first = [one for one in interactive(figures[3])["data"] if one["xaxis"] == "x"]
+    (shape,) = [one for one in first if one["name"] == "inputs"]
+    (medians,) = [one for one in first if one["name"] == "median"]
     assert shape["x"].count(None) == 2
     assert medians["x"] == [1.0, 2.0, 3.0]
 
@@ -110,8 +112,20 @@ def test_every_colour_has_a_partner_in_dark(figures: tuple[Figure, ...]) -> None
 def test_a_line_of_one_point_can_be_seen(y: tuple[float, ...], seen: bool) -> None:
     series = Series("bound", tuple(float(i) for i in range(len(y))), y, style="theory")
     figure = Figure("f", "", "", (Curves("", "x", "y", (series,)),))
-    (trace,) = interactive(figure)["data"]
-    assert ("markers" in trace["mode"]) == seen
+    assert any("markers" in trace["mode"] for trace in interactive(figure)["data"]) == seen
     go.Figure(interactive(figure))
     lines = draw(figure).axes[0].get_lines()
     assert any(line.get_marker() == "_" for line in lines) == seen
+
+
+def test_a_reference_line_without_a_place_says_so_in_both_legends() -> None:
+    lines = (Line("floor", y=0.0), Line("both", x=1.0, y=2.0))
+    series = Series("s", (1.0, 2.0), (1.0, 2.0))
+    figure = Figure("f", "", "", (Curves("", "x", "y", (series,), y_scale="log", lines=lines),))
+    drawn = interactive(figure)
+    entries = [*drawn["data"], *drawn["layout"]["shapes"]]
+    shown = sorted((one for one in entries if one["showlegend"]), key=lambda one: one["legendrank"])
+    assert [one["name"] for one in shown] == ["s", "floor (no values)", "both"]
+    assert len(drawn["layout"]["shapes"]) == 2
+    texts = [text.get_text() for text in draw(figure).legends[0].get_texts()]
+    assert texts == ["s", "floor (no values)", "both"]

@@ -8,7 +8,8 @@ from scipy.stats import gaussian_kde
 
 from attnrate.figures.draw import draw
 from attnrate.figures.figure import Figure, Series, Violins
-from attnrate.figures.violins import axes_of, outlines_of
+from attnrate.figures.sketch import sketch
+from attnrate.figures.violins import outlines_of
 
 
 def violins(*values: tuple[float, ...], log: bool = False, series: tuple = ()) -> Violins:
@@ -48,7 +49,9 @@ def test_equal_values_are_a_dash_and_no_value_is_nothing() -> None:
 
 def test_the_axes_show_all_violins_and_series() -> None:
     line = Series("law", (1.0, 9.0), (5.0, 1e-4))
-    x, y = axes_of(violins((1.0, 2.0), (0.01, 30.0), log=True, series=(line,)))
+    panel = violins((1.0, 2.0), (0.01, 30.0), log=True, series=(line,))
+    (frame,) = sketch(Figure("", "", "", (panel,))).frames
+    x, y = frame.x, frame.y
     assert x.low < 0.5
     assert x.high > 9.0
     assert x.step == 2
@@ -60,7 +63,8 @@ def test_a_drawing_has_a_shape_for_each_violin_and_all_in_its_legend(
     figures: tuple[Figure, ...],
 ) -> None:
     drawing = draw(figures[3])
-    assert [len(axes.collections) for axes in drawing.axes] == [3 + 2, 3]  # bars and band: series
+    shapes = [[len(one.get_paths()) for one in axes.collections] for axes in drawing.axes]
+    assert shapes == [[3], [3]]
     texts = [text.get_text() for text in drawing.legends[0].get_texts()]
     assert texts == ["inputs", "median", "pooled", "law"]
 

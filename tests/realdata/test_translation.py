@@ -1,24 +1,23 @@
 """The translation pairs of this machine's Debian: as many as promised, German, without a leak."""
 
 import hashlib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from attnrate.data.bpe import vocabulary
-from attnrate.data.catalogues import messages
-from attnrate.data.clean import key
-from attnrate.data.debian import available
-from attnrate.data.readers import readers
+from attnrate.data.catalogues import available, messages
+from attnrate.data.clean import cleaned, key
+from attnrate.data.readers import Readers
 from attnrate.data.translation import (
     DOCUMENTED_TEST,
     FEWEST_PAIRS,
+    TEST,
     TESTS,
-    _split,
     split_by_package,
     translation,
 )
-from attnrate.data.translation_packages import TEST
 from attnrate.training.sentences import sentences
 
 pytestmark = pytest.mark.realdata
@@ -46,8 +45,9 @@ def test_on_debian_12_the_test_set_is_the_documented_one(data, real):
     assert data.documented
     assert data.counts["test"] == TESTS
     # not only of what the cache has: by the rules of today, from the packages
-    raw = {package: real(COMMAND, messages, package) for package in available(TEST).values()}
-    made = split_by_package(raw)[0]["test"]
+    packages = available(TEST).values()
+    pairs = {package: cleaned(real(COMMAND, messages, package)) for package in packages}
+    made = split_by_package(pairs)[0]["test"]
     text = "".join(f"{english}\t{german}\n" for english, german in made)
     assert hashlib.sha256(text.encode()).hexdigest() == DOCUMENTED_TEST
 
@@ -57,10 +57,10 @@ def test_processes_make_the_same_test_set(data, real):
     packages = list(available(TEST).values())
     for package in packages:
         real(COMMAND, messages, package)  # in the cache, or the processes would fetch them
-    with readers(2) as crew:
+    with closing(Readers(2)) as crew:
         read = [crew.read(package) for package in packages]
         pairs = {package: each.result() for package, each in zip(packages, read, strict=True)}
-    assert tuple(_split(pairs)[0]["test"]) == data.test
+    assert tuple(split_by_package(pairs)[0]["test"]) == data.test
 
 
 def test_sentences_are_coded_cut_and_spread_over_the_test_set(data):

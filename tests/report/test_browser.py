@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from attnrate.experiments.record import Record
 from attnrate.figures.style import COLOURS
-from attnrate.report.write import write_report
+from attnrate.report.page import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(

@@ -17,10 +17,9 @@ from attnrate.errors import InputError
 from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.figures.figure import Curves, Figure
-from attnrate.report.page import render_page
+from attnrate.report.page import render_page, write_report
 from attnrate.report.skeleton import safe_json
-from attnrate.report.terminal import print_verdicts
-from attnrate.report.write import write_report
+from attnrate.report.verdicts import print_verdicts
 
 
 class Elements(HTMLParser):

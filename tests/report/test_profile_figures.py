@@ -10,8 +10,6 @@ import pytest
 from attnrate.figures.draw import draw
 from attnrate.figures.figure import Curves, Figure, Matrix, Violins
 from attnrate.figures.interactive import interactive
-from attnrate.figures.interactive_others import matrix, matrix_axes
-from attnrate.figures.layout import Place
 from attnrate.report.profile_figures import law_words, profile_figures
 from attnrate.spectra.result import Profile
 from attnrate.theory.decay import fit_decay
@@ -151,8 +149,11 @@ def test_maps_of_some_layers_have_the_numbers_of_those_layers(made: Made) -> Non
     profile = made(SMALL, LARGE)
     layers = tuple(replace(one, number=one.number + 5) for one in profile.layers)
     some = replace(profile, layers=layers)
-    for panel in matrices(profile_figures(some)["rank-map"]):
+    figure = profile_figures(some)["rank-map"]
+    drawn = interactive(figure)
+    for panel, cells, name in zip(
+        matrices(figure), drawn["data"], ("yaxis", "yaxis2"), strict=True
+    ):
         assert panel.numbers == (5, 6)
-        place = Place("x", "y", "xaxis", "yaxis", (0.0, 1.0), (0.0, 1.0), 3)
-        assert "layer 6" in matrix(panel, place)["hovertext"][1][0]
-        assert matrix_axes(panel, place)["yaxis"]["ticktext"] == ["5", "6"]
+        assert "layer 6" in cells["hovertext"][1][0]
+        assert drawn["layout"][name]["ticktext"] == ["5", "6"]

@@ -1,7 +1,7 @@
 """The commands of attnrate data: real models, text, images and sentence pairs, cached."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -9,6 +9,9 @@ from rich.table import Table
 
 from attnrate.cli.output import JsonOption, WorkersOption, app, print_json
 from attnrate.errors import InputError, require_whole
+
+if TYPE_CHECKING:
+    from attnrate.data.weights import Weights
 
 data = typer.Typer(
     help="Fetch real models and data by name; verified, cached, never fetched twice.",
@@ -29,41 +32,38 @@ def weights_command(
 
     if name is not None:
         folder = weights(name)
-        entry = WEIGHTS[name]
-        if as_json:
-            print_json(
-                {
-                    "name": name,
-                    "folder": str(folder),
-                    "about": entry.about,
-                    "licence": entry.licence,
-                    "source": entry.source,
-                }
-            )
-        else:
-            typer.echo(str(folder))
+        _show(as_json, _told(WEIGHTS[name]) | {"folder": str(folder)}, str(folder))
         return
     rows = [
-        {
-            "name": entry.name,
-            "about": entry.about,
-            "licence": entry.licence,
-            "source": entry.source,
+        _told(entry)
+        | {
             "download_mb": round(sum(package.size for package in entry.packages) / 1e6),
             "cached": folder_of(entry.name).is_dir(),
         }
         for entry in WEIGHTS.values()
     ]
-    if as_json:
-        print_json({"weights": rows})
-        return
     table = Table("name", "model", "licence", "MB", "here")
     for row in rows:
         here = "yes" if row["cached"] else "no"
-        table.add_row(
-            str(row["name"]), str(row["about"]), str(row["licence"]), str(row["download_mb"]), here
-        )
-    Console().print(table)
+        table.add_row(*(str(row[key]) for key in ("name", "about", "licence", "download_mb")), here)
+    _show(as_json, {"weights": rows}, table)
+
+
+def _told(entry: "Weights") -> dict[str, object]:
+    """What a model is, for machines."""
+    return {name: getattr(entry, name) for name in ("name", "about", "licence", "source")}
+
+
+def _show(as_json: bool, values: dict[str, Any], *shown: Table | str) -> None:
+    """The values as one JSON object, or what is shown to people in its order."""
+    if as_json:
+        print_json(values)
+        return
+    for part in shown:
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            Console().print(part)
 
 
 @data.command("text", epilog="Example: attnrate data text --megabytes 5")
@@ -74,11 +74,8 @@ def text_command(
     """Print the path of a file of running English text, for calibration."""
     from attnrate.data.text import LICENCE, SOURCE, text
 
-    file = text(megabytes)
-    if as_json:
-        print_json({"file": str(file), "source": SOURCE, "licence": LICENCE})
-    else:
-        typer.echo(str(file))
+    file = str(text(megabytes))
+    _show(as_json, {"file": file, "source": SOURCE, "licence": LICENCE}, file)
 
 
 @data.command("cifar10", epilog="Example: attnrate data cifar10 --photos photos")
@@ -101,29 +98,24 @@ def cifar10_command(
     written = None if photos is None else found.write_photos(photos, count)
     counts = {split: found.class_counts(split) for split in ("train", "test")}
     means = [round(mean, 2) for mean in found.channel_means]
-    if as_json:
-        print_json(
-            {
-                "folder": str(found.folder),
-                "source": SOURCE,
-                "licence": LICENCE,
-                "images": {split: sum(count.values()) for split, count in counts.items()},
-                "class_counts": counts,
-                "channel_means": means,
-                "photos": None if written is None else str(written),
-            }
-        )
-        return
+    values = {
+        "folder": str(found.folder),
+        "source": SOURCE,
+        "licence": LICENCE,
+        "images": {split: sum(count.values()) for split, count in counts.items()},
+        "class_counts": counts,
+        "channel_means": means,
+        "photos": None if written is None else str(written),
+    }
     if written is not None:
-        typer.echo(str(written))
+        _show(as_json, values, str(written))
         return
     table = Table("class", "train", "test")
     for name, count in counts["train"].items():
         table.add_row(name, f"{count:,}", f"{counts['test'][name]:,}")
-    Console().print(table)
     red, green, blue = means
-    typer.echo(f"32 x 32 pixels; means of red, green, blue: {red}, {green}, {blue}")
-    typer.echo(str(found.folder))
+    pixels = f"32 x 32 pixels; means of red, green, blue: {red}, {green}, {blue}"
+    _show(as_json, values, table, pixels, str(found.folder))
 
 
 @data.command("translation", epilog="Example: attnrate data translation")
@@ -146,40 +138,34 @@ def translation_command(
 
     if only_names:
         every = package_names()
-        if as_json:
-            print_json({"packages": every})
-        else:
-            typer.echo("\n".join(every))
+        _show(as_json, {"packages": every}, *every)
         return
     found = translation(workers=workers)
     packages = found.manifest["packages"]
     # spread over the test set, the same ones every time
     samples = found.test[:: max(1, len(found.test) // 5)][:5]
-    if as_json:
-        print_json(
-            {
-                "folder": str(found.folder),
-                "source": SOURCE,
-                "licence": LICENCE,
-                "counts": found.counts,
-                "messages": sum(package["messages"] for package in packages),
-                "sha256": found.manifest["sha256"],
-                "documented_test_set": found.documented,
-                "packages": packages,
-                "left_out": found.manifest["left_out"],
-                "samples": samples,
-            }
-        )
-        return
+    values = {
+        "folder": str(found.folder),
+        "source": SOURCE,
+        "licence": LICENCE,
+        "counts": found.counts,
+        "messages": sum(package["messages"] for package in packages),
+        "sha256": found.manifest["sha256"],
+        "documented_test_set": found.documented,
+        "packages": packages,
+        "left_out": found.manifest["left_out"],
+        "samples": samples,
+    }
     here = {package["name"] for package in packages}
     table = Table("split", "pairs", "packages")
     for split, count in found.counts.items():
         names = [name for name in SPLITS[split] if name in here]
         told = ", ".join(names) if len(names) < 10 else f"{len(names)} packages"
         table.add_row(split, f"{count:,}", told)
-    Console().print(table)
-    for english, german in samples:
-        typer.echo(f"{english}\n    {german}")
+    lines = [f"{english}\n    {german}" for english, german in samples]
+    _show(as_json, values, table, *lines)
+    if as_json:
+        return
     if found.manifest["left_out"]:
         left_out = ", ".join(found.manifest["left_out"])
         typer.echo(

@@ -38,7 +38,6 @@ def reproduce(
     except KeyboardInterrupt as stopped:
         fail(str(stopped) or "stopped", STOPPED)
     _tell(done, as_json)
-    _fail_for(done)
 
 
 @app.command(epilog="Example: attnrate report reproduction-quick")
@@ -57,19 +56,14 @@ def report(
 
     other = None if against is None else read(against)
     done = write(folder)
-    compared = None if other is None else agreement(done, other)
-    _tell(done, as_json, compared)
-    if compared is not None and not as_json:
-        same, common, different = compared
-        lines = [f"the same verdict in {same} of {common} claims that this one decides", *different]
-        typer.echo("\n  ".join(lines))
-    _fail_for(done)
+    _tell(done, as_json, None if other is None else agreement(done, other))
 
 
 def _tell(
     done: "Reproduction", as_json: bool, compared: tuple[int, int, list[str]] | None = None
 ) -> None:
-    from attnrate.report.terminal import print_verdicts
+    """Print what was found, and how far another run agrees; exit code 1 if an experiment failed."""
+    from attnrate.report.verdicts import print_verdicts
 
     if as_json:
         told = {
@@ -83,8 +77,9 @@ def _tell(
     else:
         print_verdicts(done.records)
         typer.echo(str(done))
-
-
-def _fail_for(done: "Reproduction") -> None:
+        if compared is not None:
+            same, common, different = compared
+            said = f"the same verdict in {same} of {common} claims that this one decides"
+            typer.echo("\n  ".join([said, *different]))
     if done.failed:
         fail(f"failed: {', '.join(record.name for record in done.failed)}; the page says why", 1)

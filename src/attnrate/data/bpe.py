@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnrate.data.registry import FetchError, cache_folder, work_folder
+from attnrate.data.cached import opened_or_made
+from attnrate.data.registry import cache_folder, require_installed
 from attnrate.data.translation import Translation
 from attnrate.errors import InputError, require_whole
 
@@ -51,35 +52,28 @@ class Vocabulary:
 def vocabulary(data: Translation, size: object = 8000) -> Vocabulary:
     """The vocabulary of so many tokens for these training pairs; cached."""
     wanted = require_whole("size", size, LEAST_SIZE, MOST_SIZE)
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise FetchError(
-            "tokenizers is needed for a vocabulary and is not here",
-            f"{wanted} tokens",
-            "Install it: pip install 'attnrate[data]'.",
-        ) from None
+    require_installed("tokenizers", "make a vocabulary", f"{wanted} tokens")
     digest = hashlib.sha256(f"1 {data.manifest['sha256']['train']} {wanted}".encode()).hexdigest()
     place = cache_folder() / "translation" / f"bpe-{wanted}-{digest[:12]}.json"
-    if not place.is_file():
-        trained = _trained(data, wanted)
-        with work_folder(10_000_000) as work:
-            trained.save(str(work / place.name))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            (work / place.name).replace(place)
-    try:
-        tokenizer = Tokenizer.from_file(str(place))
-    # the library raises a bare Exception
-    except Exception as problem:
-        place.unlink()
-        raise FetchError(
-            f"a vocabulary in the cache was corrupt ({problem}) and has been deleted",
-            place,
-            "Run this again.",
-        ) from None
+    tokenizer = opened_or_made(
+        place,
+        _opened,
+        lambda made: _trained(data, wanted).save(str(made)),
+        "a vocabulary",
+        10_000_000,
+    )
     # "<pad>" in a text is five characters
     tokenizer.encode_special_tokens = True
     return Vocabulary(tokenizer.get_vocab_size(), place, tokenizer)
+
+
+def _opened(place: Path) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(place))
+    except Exception as problem:  # the library raises no other
+        raise ValueError(f"no vocabulary ({problem})") from None
 
 
 def _trained(data: Translation, size: int) -> "Tokenizer":

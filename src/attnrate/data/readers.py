@@ -1,9 +1,10 @@
 """Processes that read and clean packages, beside a parent that fetches them.
 
 Reading is Python's own work (catalogues, patterns), so threads would wait for each other. Each
-process is a new Python (reader.py): one made by `fork` would inherit the locks of whatever threads
-the caller has, torch's among them, and one made by `multiprocessing` otherwise would run the user's
-script again, which few scripts are written for. Packages and pairs go between them as JSON.
+process is a new Python that runs this file: one made by `fork` would inherit the locks of whatever
+threads the caller has, torch's among them, and one made by `multiprocessing` otherwise would run
+the user's script again, which few scripts are written for. A package is a line of JSON to a
+process, and its pairs, or the error that it came to, are the line that comes back.
 """
 
 import json
@@ -11,15 +12,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from queue import SimpleQueue
-from threading import Lock
-from typing import IO, cast
+from typing import IO, BinaryIO, cast
 
-from attnrate.data.clean import Cleaned
+from attnrate.data.catalogues import messages
+from attnrate.data.clean import Cleaned, cleaned
 from attnrate.data.registry import ArchiveError, FetchError, Package, UnreachableError
 
 _ERRORS = {kind.__name__: kind for kind in (FetchError, ArchiveError, UnreachableError)}
@@ -27,7 +28,7 @@ _GRACE = 5.0  # seconds for a process to take away what it was writing
 
 
 class Readers:
-    """A fixed number of processes; each reads one package at a time."""
+    """A fixed number of processes; each reads one package at a time. To be closed after use."""
 
     def __init__(self, count: int) -> None:
         self._all = [_start() for _ in range(count)]
@@ -35,7 +36,6 @@ class Readers:
         for process in self._all:
             self._idle.put(process)
         self._closing = False
-        self._hiring = Lock()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="reader")
 
     def read(self, package: Package) -> "Future[Cleaned]":
@@ -44,82 +44,102 @@ class Readers:
 
     def close(self) -> None:
         """End every process, whatever it is doing."""
-        with self._hiring:
-            self._closing = True
-        for process in self._all:
+        self._closing = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for process in tuple(self._all):
             process.terminate()
+        for process in tuple(self._all):
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._threads.shutdown()
         for process in self._all:
-            _end(process)
-        self._threads.shutdown(cancel_futures=True)
+            with suppress(BrokenPipeError), process:
+                pass  # its end is awaited, and its pipes are closed
 
     def _ask(self, package: Package) -> Cleaned:
         process = self._idle.get()
+        if process.poll() is not None:
+            process = _start()
+            self._all.append(process)
+        if self._closing:  # set before this one could be seen
+            process.terminate()
         try:
             with suppress(BrokenPipeError):  # one that is dead gives no answer either
                 requests = cast(IO[bytes], process.stdin)
                 requests.write(json.dumps(asdict(package)).encode() + b"\n")
                 requests.flush()
             line = cast(IO[bytes], process.stdout).readline()
-            if not line.endswith(b"\n"):
-                raise self._lost(process, package)
         finally:
-            self._idle.put(self._living(process))
+            self._idle.put(process)
+        if not line.endswith(b"\n"):
+            code = process.wait()
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            raise FetchError(
+                f"a process that read a package ended before it had done so ({how})",
+                package.file,
+                "See that there is memory, and run the same again, perhaps with one worker.",
+            )
         said = json.loads(line)
         if "error" in said:
             raise _ERRORS[said.pop("error")](**said)
-        pairs = [(english, german) for english, german in said["pairs"]]
-        return Cleaned(said["messages"], pairs)
-
-    def _lost(self, process: "subprocess.Popen[bytes]", package: Package) -> FetchError:
-        code = process.wait()
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return FetchError(
-            f"a process that read a package ended before it had done so ({how})",
-            package.file,
-            "See that there is memory, and run the same again, perhaps with one worker.",
-        )
-
-    def _living(self, process: "subprocess.Popen[bytes]") -> "subprocess.Popen[bytes]":
-        """The process, or another in the place of one that has died."""
-        with self._hiring:
-            if process.poll() is None or self._closing:
-                return process
-            self._all.remove(process)
-            _end(process)
-            self._all.append(_start())
-            return self._all[-1]
-
-
-@contextmanager
-def readers(count: int) -> Iterator[Readers]:
-    """Processes that read packages; none is left afterwards, however the work ended."""
-    crew = Readers(count)
-    try:
-        yield crew
-    finally:
-        crew.close()
+        return Cleaned(said["messages"], [(english, german) for english, german in said["pairs"]])
 
 
 def _start() -> "subprocess.Popen[bytes]":
     # modules are found as they are found here, whatever folder this is run in
     places = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "attnrate.data.reader"],
+        [sys.executable, "-P", "-m", "attnrate.data.readers"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": places},
     )
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Wait for a process that has been asked to end; one that does not is killed."""
+def main() -> None:
+    """Answer packages until the input ends, which is also what a parent's death looks like.
+
+    That ends it at once, even in the middle of a package; what it was writing is taken away first.
+    """
+    # Ctrl-C reaches every process of the terminal; what it means is the parent's decision
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _leave)
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    waiting: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
+    # a parent that is gone reads no answers; and the thread that listens would hold up a usual end
+    with suppress(SystemExit, BrokenPipeError):
+        while True:
+            replies.write(_answer(waiting.get()) + b"\n")
+            replies.flush()
+    os._exit(0)
+
+
+def _answer(request: bytes) -> bytes:
     try:
-        process.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    with suppress(BrokenPipeError):
-        cast(IO[bytes], process.stdin).close()
-    # its output is closed by the thread that reads it, or here when none does
-    with suppress(ValueError, OSError):
-        cast(IO[bytes], process.stdout).close()
+        said = asdict(cleaned(messages(Package(**json.loads(request)))))
+    except FetchError as problem:
+        said = {"error": type(problem).__name__} | asdict(problem) | {"file": str(problem.file)}
+    return json.dumps(said).encode()
+
+
+def _listen(requests: BinaryIO, waiting: "SimpleQueue[bytes]") -> None:
+    for line in requests:
+        waiting.put(line)
+    if not hasattr(signal, "pthread_kill"):  # Windows
+        os._exit(0)
+    # to the thread that works, whatever call it waits in
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _leave(number: int, frame: object) -> None:
+    """Unwind the work, so that its folder is taken away; nothing is left to be said."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

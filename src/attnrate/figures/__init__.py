@@ -1,6 +1,8 @@
-"""Figures: what is drawn, as data, and two ways to draw it from one geometry.
+"""Figures: what is drawn, as data, laid out once, and painted in two ways.
 
-`figure.py` has figures and tables as plain data; `geometry.py` works out values, ranges and ticks
-for both ways, `style.py` the look. `draw*.py` draw with matplotlib, for papers; `interactive*.py`
-and `layout.py` describe the same for plotly, for pages. `words.py` says numbers.
+`figure.py` has figures and tables as plain data. `sketch.py` lays a figure out as marks in frames,
+with `axes.py` for ranges and ticks, `violins.py` for outlines and `style.py` for the palette and
+the looks; `marks.py` says what marks and frames are. Two painters know marks and frames only, never
+what they show: `draw.py` by matplotlib, for papers, and `interactive.py` by plotly, for pages,
+where `layout.py` places the frames. `words.py` says numbers.
 """

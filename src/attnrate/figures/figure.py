@@ -1,4 +1,4 @@
-"""Figures and tables as plain data: what is drawn, not how; `report/` draws them.
+"""Figures and tables as plain data: what is drawn, not how.
 
 Everything here is made of numbers, words and tuples, so that it can be kept as JSON beside the
 results and be drawn again, by matplotlib for papers and by plotly for the page.
@@ -6,7 +6,7 @@ results and be drawn again, by matplotlib for papers and by plotly for the page.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -55,12 +55,24 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Curves:
-    """A panel of series over common axes; `ticks` are words for x = 0, 1, 2, ..."""
+class _Named:
+    """What panels over named axes have first.
+
+    The title says what is shown, the labels name the axes, with their units.
+    """
 
     title: str
     x_label: str
     y_label: str
+
+
+@dataclass(frozen=True)
+class Curves(_Named):
+    """A panel of series over common axes, with reference lines across it.
+
+    `ticks` are words for x = 0, 1, 2, ..., where x are categories.
+    """
+
     series: tuple[Series, ...]
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
@@ -69,16 +81,13 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class Matrix(_Named):
     """A panel that shows a matrix by shades; rows from top to bottom.
 
-    `label` says what the shades stand for, `row_names` are told where a cell is pointed at;
+    `label` says what the shades stand for, `row_names` are shown where a cell is pointed at;
     `row_numbers` stand at the axis, 0, 1, ... unless given.
     """
 
-    title: str
-    x_label: str
-    y_label: str
     values: tuple[tuple[Number, ...], ...]
     low: Number | None = None
     high: Number | None = None
@@ -98,16 +107,13 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Violins:
+class Violins(_Named):
     """A panel of distributions side by side, and series drawn across them.
 
     `values` has those of the violin at each place of x (`violin_values` keeps them few); `label`
     is what the legend calls them. Values that are not finite are left out when drawn.
     """
 
-    title: str
-    x_label: str
-    y_label: str
     label: str
     x: tuple[Number, ...]
     values: tuple[tuple[Number, ...], ...]
@@ -117,11 +123,6 @@ class Violins:
     def __post_init__(self) -> None:
         if len(self.values) != len(self.x):
             raise ValueError(f"{self.title}: {len(self.values)} violins at {len(self.x)} places")
-
-    @property
-    def across(self) -> Curves:
-        """The series as a panel of their own."""
-        return Curves(self.title, self.x_label, self.y_label, self.series, y_scale=self.y_scale)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ class Graph:
 
 
 Panel = Curves | Violins | Matrix | Graph
-_PANELS: dict[str, type[Panel]] = {
+#: What a panel is called where it is kept
+_KINDS: dict[str, type[Panel]] = {
     "curves": Curves,
     "violins": Violins,
     "matrix": Matrix,
@@ -152,7 +154,10 @@ _PANELS: dict[str, type[Panel]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side, with a caption that says what to see."""
+    """Panels side by side; `name` is that of its files, the caption says what to see.
+
+    Series of one label, group and style look the same in all of its panels.
+    """
 
     name: str
     title: str
@@ -167,7 +172,7 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    note: str = field(default="")
+    note: str = ""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -185,65 +190,49 @@ def violin_values(values: Iterable[Number]) -> tuple[float, ...]:
 
 def figure_to_plain(figure: Figure) -> dict[str, Any]:
     """The figure as JSON values; numbers that are not finite become None."""
-    panels = []
-    for panel in figure.panels:
-        kind = next(name for name, type_ in _PANELS.items() if isinstance(panel, type_))
-        panels.append({"kind": kind, **_plain(vars(panel))})
-    return {**_plain(vars(figure) | {"panels": ()}), "panels": panels}
+    plain: dict[str, Any] = _plain(figure)
+    return plain
 
 
 def figure_from_plain(plain: dict[str, Any]) -> Figure:
-    """The inverse of `figure_to_plain`."""
+    """The inverse of `figure_to_plain`: a number that is None becomes nan."""
     panels = []
     for entry in plain["panels"]:
-        given = {k: _tuples(v) for k, v in entry.items() if k != "kind"}
-        if entry["kind"] == "curves":
-            given["series"] = tuple(_series(one) for one in entry["series"])
-            given["lines"] = tuple(Line(**one) for one in entry["lines"])
-        elif entry["kind"] == "matrix":
-            given["values"] = tuple(_numbers(row) for row in entry["values"])
-        elif entry["kind"] == "violins":
-            given["x"] = _numbers(entry["x"])
-            given["values"] = tuple(_numbers(row) for row in entry["values"])
-            given["series"] = tuple(_series(one) for one in entry["series"])
-        panels.append(_PANELS[entry["kind"]](**given))
+        given = {name: _read(value, math.nan) for name, value in entry.items() if name != "kind"}
+        for name, kind in (("series", Series), ("lines", Line)):
+            if name in given:
+                given[name] = tuple(kind(**one) for one in given[name])
+        panels.append(_KINDS[entry["kind"]](**given))
     return Figure(plain["name"], plain["title"], plain["caption"], tuple(panels))
 
 
 def table_to_plain(table: Table) -> dict[str, Any]:
     """The table as JSON values."""
-    plain: dict[str, Any] = _plain(vars(table))
+    plain: dict[str, Any] = _plain(table)
     return plain
 
 
 def table_from_plain(plain: dict[str, Any]) -> Table:
-    """The inverse of `table_to_plain`."""
-    return Table(**{name: _tuples(value) for name, value in plain.items()})
-
-
-def _series(plain: dict[str, Any]) -> Series:
-    numbers = {k: v if v is None else _numbers(v) for k, v in plain.items() if k in _NUMBERS}
-    return Series(**{**plain, **numbers})
-
-
-_NUMBERS = ("x", "y", "low", "high")
-
-
-def _numbers(values: list[Number | None]) -> tuple[Number, ...]:
-    return tuple(math.nan if value is None else value for value in values)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(entry) for entry in value) if isinstance(value, list) else value
+    """The inverse of `table_to_plain`: a cell that is None stays so."""
+    return Table(**_read(plain, None))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):
         return [_plain(entry) for entry in value]
-    if isinstance(value, (Series, Line)):
-        return _plain(vars(value))
+    if is_dataclass(value):
+        kinds = [name for name, kind in _KINDS.items() if isinstance(value, kind)]
+        fields = {name: _plain(entry) for name, entry in vars(value).items()}
+        return {"kind": kinds[0], **fields} if kinds else fields
+    return value
+
+
+def _read(value: Any, hole: float | None) -> Any:
+    """JSON values with tuples for lists, in which `hole` stands for None."""
+    if isinstance(value, list):
+        return tuple(hole if entry is None else _read(entry, hole) for entry in value)
+    if isinstance(value, dict):
+        return {name: _read(entry, hole) for name, entry in value.items()}
     return value

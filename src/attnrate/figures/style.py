@@ -8,7 +8,7 @@ values are always crimson diamonds, and nothing else is.
 
 from dataclasses import dataclass
 
-from attnrate.figures.figure import Curves, Figure, Series, Violins
+from attnrate.figures.figure import Curves, Figure, Line, Series, Violins
 
 #: name: (in light, in dark); all values in light differ, so that a page can exchange them
 COLOURS: dict[str, tuple[str, str]] = {
@@ -52,8 +52,8 @@ COLOURS: dict[str, tuple[str, str]] = {
 }
 SEQUENTIAL = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
 DIVERGING = ("d0", "d1", "d2", "d3", "d4")
-RIGHT_LINK, WRONG_LINK = "c0", "c1"
-VIOLIN = "c4"
+#: What makes one entry of the legend
+Key = tuple[str | bool | None, ...]
 
 _SERIES_COLOURS = 8
 _MARKERS = ("circle", "square", "triangle-up", "pentagon", "triangle-down", "x", "hexagon", "cross")
@@ -64,14 +64,21 @@ _LINE_DASHES = ("dot", "dashdot", "dash", "longdashdot")
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn; colours are names, `fill` is that of its markers."""
+    """How a mark is drawn: colours are names, widths and sizes are in points of a printed figure.
+
+    Marks of a higher layer cover those of a lower one. No `dash` is no line. `marker` is the symbol
+    at the points, `size` across, filled with `fill`, with an edge of the mark's colour.
+    """
 
     colour: str
-    dash: str = "solid"
-    marker: str | None = None
-    fill: str = "background"
+    layer: float = 2.0
+    dash: str | None = None
     width: float = 1.8
     opacity: float = 1.0
+    marker: str | None = None
+    fill: str = "background"
+    size: float = 5.0
+    edge: float = 0.8
 
 
 def light(name: str) -> str:
@@ -89,13 +96,13 @@ def css_variables() -> str:
     return "\n".join(f"  --{name}: light-dark({a}, {b});" for name, (a, b) in COLOURS.items())
 
 
-def key_of(series: Series) -> tuple[str, str | None, str]:
-    """What makes two series of a figure look the same: their label, group and style."""
-    return series.label, series.group, series.style
+def key_of(one: Series | Line) -> Key:
+    """What makes two series look the same, their label, group and style; of a line its label."""
+    return ("line", one.label) if isinstance(one, Line) else (one.label, one.group, one.style)
 
 
-def looks_of(figure: Figure) -> dict[tuple[str, str | None, str], Look]:
-    """The look of every series of a figure, the same in all of its panels, in order of mention."""
+def looks_of(figure: Figure) -> dict[Key, Look]:
+    """The look of each series and reference line of a figure, the same in all of its panels."""
     panels = [panel for panel in figure.panels if isinstance(panel, (Curves, Violins))]
     mentioned = {key_of(series): series for panel in panels for series in panel.series}
     groups = {s.group for s in mentioned.values() if s.style != "paper"}
@@ -113,20 +120,16 @@ def looks_of(figure: Figure) -> dict[tuple[str, str | None, str], Look]:
         if one.style == "measured":
             # The eight after the first eight have the same colours with other markers.
             marker = _MARKERS[(place + place // len(_MARKERS)) % len(_MARKERS)]
-            looks[key] = Look(colour, marker=marker, fill=colour)
+            looks[key] = Look(colour, 2.3, "solid", marker=marker, fill=colour)
         elif one.style == "theory":
-            looks[key] = Look(colour, _THEORY_DASHES[place % len(_THEORY_DASHES)])
+            looks[key] = Look(colour, 2.6, _THEORY_DASHES[place % len(_THEORY_DASHES)])
         elif one.style == "paper":
             fill = colour if one.group and one.group in groups else "background"
             dash = _PAPER_DASHES[place % len(_PAPER_DASHES)]
-            looks[key] = Look("paper", dash, "diamond", fill, width=1.5)
+            looks[key] = Look("paper", 2.9, dash, 1.5, 1.0, "diamond", fill, size=6.5, edge=1.6)
         else:
-            looks[key] = Look(colour if one.group else "faint", width=0.9, opacity=0.55)
+            looks[key] = Look(colour if one.group else "faint", 2.1, "solid", 0.9, opacity=0.55)
+    lines = [line for panel in panels if isinstance(panel, Curves) for line in panel.lines]
+    for place, key in enumerate(dict.fromkeys(map(key_of, lines))):
+        looks[key] = Look("muted", 1.5, _LINE_DASHES[place % len(_LINE_DASHES)], 1.2)
     return looks
-
-
-def line_dashes(figure: Figure) -> dict[str, str]:
-    """The dash of every reference line, by its label."""
-    panels = [panel for panel in figure.panels if isinstance(panel, Curves)]
-    labels = dict.fromkeys(line.label for panel in panels for line in panel.lines)
-    return {label: _LINE_DASHES[i % len(_LINE_DASHES)] for i, label in enumerate(labels)}

@@ -1,4 +1,4 @@
-"""Outlines of violins and the axes around them, worked out once for both ways to draw them."""
+"""Outlines of violins: as wide as the density of their values, as high as these reach."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attnrate.figures import geometry
+from attnrate.figures.axes import drawable
 from attnrate.figures.figure import Scale, Violins
 
 _HEIGHTS = 33  # points on each side of an outline
@@ -27,36 +27,26 @@ class Outline:
     low: float
     high: float
 
+    @property
+    def corners(self) -> list[tuple[float, float]]:
+        """The outline as a shape: up along its right side, down along its left."""
+        sides = [*zip(self.halves, self.heights, strict=True)]
+        right = [(self.x + half, height) for half, height in sides]
+        return right + [(self.x - half, height) for half, height in reversed(sides)]
+
 
 def outlines_of(panel: Violins) -> list[Outline]:
     """Every violin that has a value which can be drawn; widths are densities along the axis."""
-    widest = _HALF * _distance(panel)
+    widest = _HALF * distance(panel)
     found = []
     for x, values in zip(panel.x, panel.values, strict=True):
-        kept = np.array([v for v in values if geometry.drawable(v, panel.y_scale)], dtype=float)
+        kept = np.array([v for v in values if drawable(v, panel.y_scale)], dtype=float)
         if math.isfinite(x) and len(kept):
             found.append(_outline(float(x), kept, widest, panel.y_scale))
     return found
 
 
-def axes_of(panel: Violins) -> tuple[geometry.Axis, geometry.Axis]:
-    """The x axis and the y axis of a panel, wide enough for violins and series."""
-    outlines, series = outlines_of(panel), geometry.points_of(panel.across)
-    room = _distance(panel) / 2
-    xs = [end for one in outlines for end in (one.x - room, one.x + room)]
-    xs += [x for one in series for x in one.x]
-    ys = [height for one in outlines for height in (one.heights[0], one.heights[-1])]
-    ys += [y for one in series for y in one.y]
-    ends = [v for one in series for v in (*one.low, *one.high)]
-    places = [one.x for one in outlines]
-    x_axis = geometry.axis_over(xs, [], "linear")
-    if all(place.is_integer() for place in places) and x_axis.high - x_axis.low > 1:
-        step = geometry.whole_step(x_axis.low, x_axis.high)
-        x_axis = geometry.Axis(x_axis.low, x_axis.high, None, step)
-    return x_axis, geometry.axis_over(ys, ends, panel.y_scale)
-
-
-def _distance(panel: Violins) -> float:
+def distance(panel: Violins) -> float:
     """The least distance between two places."""
     places = sorted({float(x) for x in panel.x if math.isfinite(x)})
     return min((after - before for before, after in pairwise(places)), default=1.0)

@@ -1,5 +1,6 @@
 """Numbers and intervals as words, the same on pages, in figures and in a terminal."""
 
+import html
 import math
 import textwrap
 import unicodedata
@@ -19,6 +20,14 @@ def clean(text: str) -> str:
 def wrapped(text: str, width: int) -> list[str]:
     """The cleaned text in lines of about that many characters; at least one line."""
     return textwrap.wrap(clean(text), width) or [""]
+
+
+def escaped(text: str, width: int = 1000) -> str:
+    """Text from outside for plotly, which reads a little HTML: lines, nothing else obeyed."""
+    # between two dollar signs plotly reads a formula
+    return "<br>".join(
+        html.escape(line, quote=False).replace("$", "&#36;") for line in wrapped(text, width)
+    )
 
 
 def power(base_ten: int) -> str:

@@ -1,25 +1,60 @@
-"""The page of a reproduction: the verdicts first, then a section for each experiment."""
+"""The page of a reproduction and the files beside it: figures for papers, the claims.
 
+The page has the verdicts first, then a section for each experiment.
+"""
+
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from attnrate.errors import InputError
 from attnrate.experiments.record import Record
+from attnrate.figures.draw import save_figure
 from attnrate.figures.figure import Figure
-from attnrate.files import safe_name, safe_names
+from attnrate.files import safe_name, safe_names, write_whole
+from attnrate.folders import make_folder
 from attnrate.report.skeleton import render
-from attnrate.report.words import VERDICTS, about_open, evidence
+from attnrate.report.verdicts import VERDICTS, about_open, claims_table, evidence
 
 INTRO = (
     "What the theory of Jiang & Li, “Approximation Rate of the Transformer Architecture for "
     "Sequence Modeling”, says about attention, tested by computation. Each claim of the paper "
     "below has the run that decides it, with its figures and numbers."
 )
+TITLE = "How large attention has to be"
+#: The page of a folder
+PAGE = "index.html"
 #: Where the figures lie, seen from the page
 FIGURES = "figures"
 
 
-def render_page(records: Sequence[Record], title: str, intro: str = INTRO) -> str:
+def write_report(records: Sequence[Record], folder: Path) -> Path:
+    """Write figures/*.png and *.svg, claims.json, claims.md and index.html, which is returned.
+
+    Each file is written whole or not at all; the page comes last, when all it links to is there.
+    """
+    figures = [figure for record in records for figure in record.conclusion.figures]
+    names = [safe_name(figure.name).lower() for figure in figures]
+    for figure, name in zip(figures, names, strict=True):
+        if names.count(name) > 1:
+            raise InputError(
+                "two figures have the same file", figure.name, "Give each a name of its own."
+            )
+    make_folder(folder / FIGURES)
+    for figure in figures:
+        save_figure(figure, folder / FIGURES)
+    claims = [claim.to_plain() for record in records for claim in record.claims]
+    text = json.dumps(claims, indent=1, ensure_ascii=False, allow_nan=False)
+    write_whole(folder / "claims.json", (text + "\n").encode())
+    write_whole(folder / "claims.md", claims_table(records).encode())
+    page = folder / PAGE
+    write_whole(page, render_page(records).encode())
+    return page
+
+
+def render_page(records: Sequence[Record], title: str = TITLE) -> str:
     """One HTML file that tells what the experiments found; its figure files lie in figures/."""
     ids = safe_names(record.name for record in records)
     claim_ids = iter(safe_names(claim.name for record in records for claim in record.claims))
@@ -28,28 +63,22 @@ def render_page(records: Sequence[Record], title: str, intro: str = INTRO) -> st
     for place, record in zip(ids, records, strict=True):
         drawn = []
         for figure in record.conclusion.figures:
-            spot = f"plot-{len(figures) + 1}"
+            spot, file = f"plot-{len(figures) + 1}", f"{FIGURES}/{safe_name(figure.name)}"
             figures[spot] = figure
-            drawn.append(
-                {
-                    "id": spot,
-                    "file": f"{FIGURES}/{safe_name(figure.name)}",
-                    "figure": figure,
-                    "panels": len(figure.panels),
-                }
-            )
+            panels = len(figure.panels)
+            drawn.append({"id": spot, "file": file, "figure": figure, "panels": panels})
         claims = [
             {"id": f"claim-{next(claim_ids)}", "claim": claim, "evidence": evidence(claim)}
             for claim in record.claims
         ]
-        sections.append({"id": f"experiment-{place}", "record": record, "claims": claims})
-        sections[-1]["figures"] = drawn
+        section = {"id": f"experiment-{place}", "record": record}
+        sections.append({**section, "claims": claims, "figures": drawn})
     found: Counter[str] = Counter(claim.verdict for record in records for claim in record.claims)
     return render(
         "page.html.j2",
         figures,
         title=title,
-        intro=intro,
+        intro=INTRO,
         sections=sections,
         counts=[(verdict, found[verdict]) for verdict in VERDICTS],
         about_open=about_open(records),

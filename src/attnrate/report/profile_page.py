@@ -14,11 +14,10 @@ from attnrate.figures.figure import Cell, Figure, Table
 from attnrate.figures.words import NOTHING, number
 from attnrate.files import safe_name
 from attnrate.folders import filled_at_once, look_at
-from attnrate.report.page import FIGURES, facts_of
+from attnrate.report.page import FIGURES, PAGE, facts_of
 from attnrate.report.profile_figures import profile_figures
 from attnrate.report.profile_words import INTRO, SECTIONS, meanings
 from attnrate.report.skeleton import render, require_extra
-from attnrate.report.write import PAGE
 from attnrate.spectra.result import Gauge, LayerSpectra, Profile
 
 if TYPE_CHECKING:

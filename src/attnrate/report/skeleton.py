@@ -19,12 +19,10 @@ from attnrate.figures.interactive import interactive
 from attnrate.figures.layout import BREAKS, WIDTHS
 from attnrate.figures.style import COLOURS, css_variables, light_to_dark
 from attnrate.figures.words import cell, duration
-from attnrate.report.words import VERDICTS
+from attnrate.report.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-_NO_EXTRA = "Install it: pip install 'attnrate[report]'."
 
 
 def render(template: str, figures: Mapping[str, Figure], **context: Any) -> str:
@@ -79,14 +77,17 @@ def require_extra() -> None:
     _plotly()
 
 
+def _missing(name: str) -> InputError:
+    way_out = "Install it: pip install 'attnrate[report]'."
+    return InputError(f"the page needs {name}, which is not installed", name, way_out)
+
+
 @cache
 def _environment() -> "Environment":
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
-        raise InputError(
-            "the page needs jinja2, which is not installed", "jinja2", _NO_EXTRA
-        ) from None
+        raise _missing("jinja2") from None
     environment = Environment(
         loader=PackageLoader("attnrate.report"),
         autoescape=True,
@@ -104,9 +105,7 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise InputError(
-            "the page needs plotly, which is not installed", "plotly", _NO_EXTRA
-        ) from None
+        raise _missing("plotly") from None
     # A script is hashed as the browser reads it: with plain line ends.
     script: str = get_plotlyjs()
     return script.replace("\r\n", "\n").replace("</script", "<\\/script")

@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import UInt8
 from torch import nn
 
-from attnrate.experiments.contract import Outcome, Preset, Results, Work
+from attnrate.experiments.contract import Preset, Results, Work
 from attnrate.experiments.kits.real import (
     Kind,
+    ModelOutcome,
     OrderSettings,
     Run,
     Steps,
@@ -120,12 +121,10 @@ class Untuned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageOutcome(ImageRun, Outcome):
+class ImageOutcome(ImageRun, ModelOutcome):
     """What comes of a model: its errors, its spectra, and its errors after fine-tuning."""
 
-    parameters: int
     images: int
-    tests: int
     spectra: Spectra | None = None
     continued: ImageRun | None = None
     untuned: Untuned | None = None

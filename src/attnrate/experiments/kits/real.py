@@ -123,6 +123,14 @@ class Run:
     epochs: tuple[EpochSummary, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelOutcome(Outcome):
+    """What every job on real data tells of its model: its size, and how many tests judged it."""
+
+    parameters: int
+    tests: int
+
+
 @dataclass(frozen=True)
 class Tuned(Generic[T, U]):
     """What comes of trained weights in both orders; nothing where no fine-tuning is asked for."""
@@ -183,12 +191,10 @@ class TextRun(Run, TextScores):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOutcome(TextRun, Outcome):
+class TextOutcome(TextRun, ModelOutcome):
     """What comes of a translator: its scores, and those after fine-tuning."""
 
-    parameters: int
     pairs: int
-    tests: int
     documented: bool
     continued: TextRun | None = None
     untuned: TextScores | None = None

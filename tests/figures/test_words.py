@@ -1,16 +1,13 @@
-"""Numbers and verdicts as words."""
+"""Numbers as words, and names of files."""
 
 import math
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnrate.experiments.claims import Claim, Verdict
 from attnrate.figures.words import clean, duration, number, with_interval
 from attnrate.files import safe_names
-from attnrate.report.words import VERDICTS, evidence
 
 
 @pytest.mark.parametrize(
@@ -46,16 +43,6 @@ def test_a_number_read_again_is_right_to_three_digits(value: float) -> None:
 def test_an_interval_is_shown_only_when_both_ends_are_known() -> None:
     assert with_interval(0.5, 0.25, 0.75) == "0.5 [0.25, 0.75]"
     assert with_interval(0.5, math.nan, 0.75) == "0.5"
-
-
-def test_evidence_without_a_value_is_its_words_alone() -> None:
-    claim = Claim("a", "b", "c", "d", "not testable here", "no weights")
-    assert evidence(claim) == "no weights"
-
-
-def test_every_verdict_has_a_sign_of_its_own() -> None:
-    assert {*VERDICTS} == {*get_args(Verdict)}
-    assert len({look.sign for look in VERDICTS.values()}) == len(VERDICTS)
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(5.0, "5 s"), (90.0, "1.5 min"), (7200.0, "2 h")])

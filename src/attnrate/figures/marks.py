@@ -1,0 +1,135 @@
+"""Marks: the few shapes that every panel is drawn with, and the axes in which they stand.
+
+A look says how a mark is drawn, by names of colours, dashes and symbols (style.py). A value that is
+nan is a gap. Texts that are shown where a mark is pointed at ("hover") are in the little HTML of
+`words.escaped`. Whatever draws a figure needs to know what is here, and not what is drawn.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from attnrate.figures.figure import Number, Scale
+from attnrate.figures.style import Key, Look
+
+
+@dataclass(frozen=True, eq=False)
+class _Mark:
+    """What all marks have: a look, their entry in the legend, and its words; None: not shown."""
+
+    look: Look
+    key: Key
+    label: str | None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to be drawn."""
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Path(_Mark):
+    """A line through points, markers at them, or both, by the look; an arrow only at its end.
+
+    `low` and `high` are the ends of bars, which lie just below the line; `every` 2 leaves out each
+    second marker; `hover` has a text for each point.
+    """
+
+    x: Sequence[Number]
+    y: Sequence[Number]
+    hover: Sequence[str] = ()
+    low: Sequence[Number] | None = None
+    high: Sequence[Number] | None = None
+    every: int = 1
+
+    @property
+    def empty(self) -> bool:
+        """Whether no point has a value."""
+        return all(map(math.isnan, self.y))
+
+
+@dataclass(frozen=True, eq=False)
+class Area(_Mark):
+    """Shapes filled with a colour, each by the (x, y) of its corners."""
+
+    shapes: Sequence[Sequence[tuple[Number, Number]]]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no shape."""
+        return not self.shapes
+
+
+@dataclass(frozen=True, eq=False)
+class Rule(_Mark):
+    """A line across the whole panel, at a value of one axis."""
+
+    axis: Literal["x", "y"]
+    at: Number
+
+
+Mark = Path | Area | Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A matrix by shades from `low` to `high`, with a labelled bar of the shades beside it.
+
+    Row 0 stands at y = 0, column 0 at x = 0. `words` are written into the cells, if given.
+    """
+
+    values: Sequence[Sequence[Number]]
+    low: float
+    high: float
+    shades: tuple[str, ...]
+    label: str
+    words: list[list[str]] | None
+    hover: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis from `low` to `high`, and its ticks, (place, words), where they are chosen here.
+
+    Otherwise they lie at multiples of `step`, or where the painter likes. An axis of "words" or
+    of "cells" has no grid, that of cells no line either.
+    """
+
+    label: str
+    low: float
+    high: float
+    scale: Scale = "linear"
+    ticks: list[tuple[Number, str]] | None = None
+    step: int | None = None
+    kind: Literal["numbers", "words", "cells"] = "numbers"
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A panel: its axes, its marks in the order in which the legend has them, or its cells.
+
+    `shape` is height over width where that matters; where `equal`, both axes have one unit.
+    """
+
+    x: Axis
+    y: Axis
+    marks: Sequence[Mark] = ()
+    cells: Cells | None = None
+    shape: float | None = None
+    equal: bool = False
+    title: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A figure as frames, and for each entry of their common legend the mark that stands for it."""
+
+    title: str
+    frames: list[Frame]
+    legend: dict[Key, Mark]
+
+    def columns(self, most: int = 3) -> int:
+        """How many panels stand side by side: four as two by two, else up to `most`."""
+        count = max(1, len(self.frames))
+        return min(2 if count == 4 else 3, count, most)
