@@ -2,9 +2,11 @@
 
 import difflib
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from numbers import Real
+from typing import TypeVar
 
+T = TypeVar("T")
 #: The largest whole number that any setting takes: what 64 bits hold
 LARGEST = 2**63 - 1
 
@@ -90,11 +92,19 @@ def require_number(
     return number
 
 
-def require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    """An InputError naming the choices when `value` is none of them."""
-    if not any(value is choice or value == choice for choice in choices):
-        listed = ", ".join(map(repr, choices))
-        raise InputError(f"{name} is not known", value, f"Choose one of {listed}.")
+def require_choice(name: str, value: object, choices: tuple[T, ...]) -> T:
+    """The choice that `value` is, or an InputError naming the choices when it is none of them."""
+    for choice in choices:
+        if value is choice or value == choice:
+            return choice
+    listed = ", ".join(map(repr, choices))
+    raise InputError(f"{name} is not known", value, f"Choose one of {listed}.")
+
+
+def require_none(what: str, found: Sequence[object], remedy: str = "") -> None:
+    """An InputError that shows what was found, when anything was that should not be there."""
+    if found:
+        raise InputError(what, found, remedy)
 
 
 def hint(name: str, known: Collection[str]) -> str:

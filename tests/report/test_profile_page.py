@@ -15,6 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 from attnrate.errors import InputError
 from attnrate.figures.figure import Figure
 from attnrate.report import profile_page
+from attnrate.report.profile_figures import profile_figures
 from attnrate.report.profile_page import check_folder, render_profile, write_profile
 from attnrate.spectra.advise import LayerAdvice
 from attnrate.spectra.result import Profile
@@ -70,7 +71,7 @@ def folder(hostile: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_begins_with_the_summary_and_tells_every_layer(profile: Profile) -> None:
-    page = render_profile(profile)
+    page = render_profile(profile, profile_figures(profile))
     for line in str(profile).splitlines():
         assert line.replace("'", "&#39;") in page
     for words in ("encoder.0", "decoder.0", "exponential", "5.5%", "0123456789", "In short"):
@@ -80,11 +81,11 @@ def test_the_page_begins_with_the_summary_and_tells_every_layer(profile: Profile
 
 
 def test_advice_has_its_sentence_and_its_table(profile: Profile) -> None:
-    page = render_profile(profile, Advice())
+    page = render_profile(profile, profile_figures(profile), Advice())
     assert "Heads of 5 would do." in page
     assert "0.0123" in page
     with pytest.raises(InputError, match="advise"):
-        render_profile(profile, 7)
+        render_profile(profile, {}, 7)
 
 
 def test_nothing_from_outside_becomes_an_element(folder: Path) -> None:

@@ -14,8 +14,8 @@ from attnrate.experiments.record import Record
 from attnrate.figures.figure import Curves, Figure, Graph, Line, Matrix, Series, Table, Violins
 from attnrate.spectra.cut import Loss
 from attnrate.spectra.estimate import Gram
-from attnrate.spectra.measures import rank_of
-from attnrate.spectra.result import GAUGES, SHARES, LayerSpectra, Profile
+from attnrate.spectra.measures import SHARES, rank_of
+from attnrate.spectra.result import GAUGES, LayerSpectra, Profile
 
 NAN = math.nan
 HOSTILE = (

@@ -1,5 +1,6 @@
 """The command profile."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from attnrate.cli.output import JsonOption, app, busy, print_json
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import InputError, require_choice, require_none, require_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,15 +138,13 @@ def _read(
 
 
 def _layers(text: str) -> list[int | str]:
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    return [_number_or_name(word) for word in words]
-
-
-def _number_or_name(word: str) -> int | str:
-    try:
-        return int(word)
-    except ValueError:
-        return word
+    found: list[int | str] = []
+    for word in filter(None, map(str.strip, text.split(","))):
+        try:
+            found.append(int(word))
+        except ValueError:
+            found.append(word)
+    return found
 
 
 @contextmanager
@@ -212,15 +211,10 @@ def _spread(values: "pd.Series[Any]") -> str:
 
 
 def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    import math
-
-    return [
-        {
-            str(name): None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in row.items()
-        }
-        for row in frame.to_dict("records")
-    ]
+    """A row each with None where a number is not finite, which JSON does not know."""
+    finite = frame.replace([math.inf, -math.inf], math.nan).astype(object)
+    rows = finite.where(finite.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> None:
@@ -231,12 +225,8 @@ def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> N
         if name not in (*keep, "as_json")
         and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
-    if named:
-        raise InputError(
-            f"{by} takes no inputs and writes no page; these would do nothing",
-            named,
-            "Leave them out.",
-        )
+    said = f"{by} takes no inputs and writes no page; these would do nothing"
+    require_none(said, named, "Leave them out.")
 
 
 def _weights_only(model: str, heads: int | None, as_json: bool) -> None:

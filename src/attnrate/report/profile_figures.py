@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnrate.figures.figure import Curves, Figure, Matrix, Number, Series, Style, Violins
-from attnrate.figures.figure import violin_values as few
+from attnrate.figures.figure import Curves, Figure, Matrix, Number, Series, Violins
 from attnrate.figures.words import number, with_interval
-from attnrate.spectra.measures import rank_of
-from attnrate.spectra.result import SHARES, LayerSpectra, Profile
+from attnrate.spectra.measures import SHARES, rank_of
+from attnrate.spectra.result import (
+    ROUNDING,
+    LayerSpectra,
+    Profile,
+    line,
+    stride,
+    violins,
+)
 from attnrate.theory.decay import DecayFit
-from attnrate.theory.decay_result import SMOOTH
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MOST_VIOLINS = 32
-#: Smaller values, as shares of the largest, are rounding of a float32 model and are not drawn
-ROUNDING = 1e-6
-_SIGMA = "σ_k of the logits / √(T S)"
 
 
 def profile_figures(profile: Profile) -> dict[str, Figure]:
@@ -49,53 +49,24 @@ def law_words(law: DecayFit) -> str:
 def _violins(profile: Profile) -> Figure:
     """The first head of the first layer, as in the paper, and that of the last."""
     chosen = [profile.layers[place] for place in sorted({0, len(profile.layers) - 1})]
-    inputs = len(profile.tokens)
+    strides = sorted({stride(layer.m_h) for layer in chosen})
+    words = " or ".join(map(str, strides))
+    few = f" To be read at all, only one value in {words} has a violin." if words != "1" else ""
+    inputs = _inputs(len(profile.tokens))
     return Figure(
         "violins",
         "Singular values over the inputs",
-        f"Each violin is the distribution of one singular value σ_k over {_inputs(inputs)}, on a "
+        f"Each violin is the distribution of one singular value σ_k over {inputs}, on a "
         "logarithmic scale; where it is wide, many inputs lie. Narrow violins say that the rank of "
         "a head belongs to the head and not to the input. The line with markers is the spectrum "
-        "of all inputs together, the dashed one the law of decay that fits it, if one does."
-        + _stride_words(chosen),
-        tuple(_violin_panel(profile, layer) for layer in chosen),
+        "of all inputs together, the dashed one the law of decay that fits it, if one does." + few,
+        tuple(_first_head(profile, layer) for layer in chosen),
     )
 
 
-def _violin_panel(profile: Profile, layer: LayerSpectra) -> Violins:
-    sigma = profile.sigma(layer.number, 0).astype(float)
-    pooled = profile.pooled(layer.number, 0).astype(float)
-    law = profile.decay(layer.number, 0)
-    places = _places(sigma.shape[1])
-    least = ROUNDING * max(float(sigma.max()), float(pooled.max()))
-    lines = [_line("all inputs together", pooled, least)]
-    if law.law in SMOOTH and law.used is not None:
-        k = np.arange(law.used[0], law.used[1] + 1, dtype=float)
-        fitted = tuple(law.predict(k).tolist())
-        lines.append(Series("law of decay", tuple(k.tolist()), fitted, style="theory"))
-    return Violins(
-        f"layer {layer.number}, head 0: {law_words(law)}",
-        "k",
-        _SIGMA,
-        "σ_k over the inputs",
-        tuple(float(k) for k in places),
-        tuple(few(_seen(sigma[:, k - 1], least)) for k in places),
-        tuple(lines),
-        "log",
-    )
-
-
-def _places(size: int) -> list[int]:
-    """Which k have a violin: all, or every so many."""
-    return list(range(1, size + 1, math.ceil(size / MOST_VIOLINS)))
-
-
-def _stride_words(chosen: list[LayerSpectra]) -> str:
-    strides = {math.ceil(layer.m_h / MOST_VIOLINS) for layer in chosen}
-    if strides == {1}:
-        return ""
-    words = " or ".join(str(stride) for stride in sorted(strides))
-    return f" To be read at all, only one value in {words} has a violin."
+def _first_head(profile: Profile, layer: LayerSpectra) -> Violins:
+    law = law_words(profile.decay(layer.number, 0))
+    return violins(profile, layer.number, 0, f"layer {layer.number}, head 0: {law}")
 
 
 def _spectra(profile: Profile) -> Figure:
@@ -107,13 +78,13 @@ def _spectra(profile: Profile) -> Figure:
         heads = layer.pooled["logits", profile.gauge].astype(float)
         shares = np.array([one / one[0] if one[0] > 0 else np.nan * one for one in heads])
         middle = np.array([np.median(_finite(column)) for column in shares.T])
-        lines = [_line("one head", one, ROUNDING, "faint") for one in shares]
+        lines = [line("one head", one, ROUNDING, "faint") for one in shares]
         panels.append(
             Curves(
                 f"layer {layer.number}: {_heads(len(heads))}",
                 "k",
                 "σ_k / σ_1",
-                (*lines, _line("median of the heads", middle, ROUNDING)),
+                (*lines, line("median of the heads", middle, ROUNDING)),
                 y_scale="log",
             )
         )
@@ -161,47 +132,71 @@ def _loss_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
 
 def _rotation(profile: Profile, frame: "pd.DataFrame") -> Figure:
     rotary = [layer.number for layer in profile.layers if layer.rotary]
-    shown = frame[frame.layer.isin(rotary)]
-    return Figure(
+    return _compared(
+        profile,
+        frame[frame.layer.isin(rotary)],
         "rotation",
         "Before and after the rotary embedding",
         "The rotary embedding turns queries and keys by their positions, so that a head's logits "
         "can need more dimensions after it than before, or fewer. The curves are the rank that "
         "holds 99 % of the energy, median over the heads of a layer; the map says what the "
-        "rotation adds to each head or takes from it. "
-        f"{_inputs(len(profile.tokens)).capitalize()}.",
-        (
-            _by_layer(shown, {"before the rotation": "rank99_plain", "after it": "rank99"}),
-            _difference(profile, shown.rank99 - shown.rank99_plain, "after − before"),
-        ),
+        "rotation adds to each head or takes from it.",
+        {"before the rotation": "rank99_plain", "after it": "rank99"},
+        "after − before",
     )
 
 
 def _gauge(profile: Profile, frame: "pd.DataFrame") -> Figure:
-    softmax = frame.rank99 if profile.gauge == "softmax" else _gauged(profile)
-    both = frame.assign(gauged=softmax)
-    return Figure(
+    gauged = [
+        int(rank)
+        for layer in profile.layers
+        for rank in rank_of(layer.pooled["logits", "softmax"], SHARES[0])
+    ]
+    return _compared(
+        profile,
+        frame.assign(gauged=gauged),
         "gauge",
         "With and without what softmax cannot see",
         "Softmax does not see a number that is added to all logits of one query: the gauge. The "
         "curves are the rank that holds 99 % of the energy, median over the heads of a layer, with "
         "these numbers taken out and left in. Where they are left in and the rank is lower, they "
         "are much of the energy and hide what attention uses. The map says how many dimensions "
-        f"each head seems to need more or fewer. {_inputs(len(profile.tokens)).capitalize()}.",
-        (
-            _by_layer(both, {"taken out": "gauged", "left in": "rank99_ungauged"}),
-            _difference(profile, both.rank99_ungauged - both.gauged, "left in − taken out"),
-        ),
+        "each head seems to need more or fewer.",
+        {"taken out": "gauged", "left in": "rank99_ungauged"},
+        "left in − taken out",
     )
 
 
-def _gauged(profile: Profile) -> list[int]:
-    """The ranks with the gauge, for a profile that is shown without."""
-    return [
-        int(rank)
-        for layer in profile.layers
-        for rank in rank_of(layer.pooled["logits", "softmax"], SHARES[0])
-    ]
+def _compared(
+    profile: Profile,
+    frame: "pd.DataFrame",
+    name: str,
+    title: str,
+    caption: str,
+    columns: dict[str, str],
+    difference: str,
+) -> Figure:
+    """Two columns of ranks by what they are called: medians layer by layer, and second − first.
+
+    In the map nothing is in the middle of the colours, whatever the signs.
+    """
+    one, other = columns.values()
+    medians = frame.groupby("layer")[[one, other]].median().astype(float)
+    places = tuple(float(layer) for layer in medians.index)
+    series = tuple(
+        Series(label, places, tuple(medians[column].tolist())) for label, column in columns.items()
+    )
+    apart = frame[other] - frame[one]
+    most = max(1, int(apart.abs().max()))
+    return Figure(
+        name,
+        title,
+        f"{caption} {_inputs(len(profile.tokens)).capitalize()}.",
+        (
+            Curves("median of the heads", "layer", "rank for 99 % of the energy", series),
+            _map(profile, apart, difference, "dimensions", -most, most),
+        ),
+    )
 
 
 def _map(
@@ -225,31 +220,6 @@ def _map(
     names = tuple(layer.name for layer in profile.layers)
     numbers = tuple(layer.number for layer in profile.layers)
     return Matrix(title, "head", "layer", tuple(rows), low, high, label, names, numbers)
-
-
-def _difference(profile: Profile, column: "pd.Series[float]", title: str) -> Matrix:
-    """A map in which nothing is in the middle of the colours, whatever the signs."""
-    most = max(1, int(column.abs().max()))
-    return _map(profile, column, title, "dimensions", -most, most)
-
-
-def _by_layer(frame: "pd.DataFrame", columns: dict[str, str]) -> Curves:
-    medians = frame.groupby("layer")[list(columns.values())].median().astype(float)
-    places = tuple(float(layer) for layer in medians.index)
-    series = [
-        Series(label, places, tuple(medians[column].tolist())) for label, column in columns.items()
-    ]
-    return Curves("median of the heads", "layer", "rank for 99 % of the energy", tuple(series))
-
-
-def _line(label: str, sigma: np.ndarray, least: float, style: Style = "measured") -> Series:
-    places = tuple(float(k) for k in range(1, len(sigma) + 1))
-    return Series(label, places, tuple(_seen(sigma, least)), style=style)
-
-
-def _seen(sigma: np.ndarray, least: float) -> list[float]:
-    """The values with nan for those that are rounding."""
-    return [float(value) if value > least else math.nan for value in sigma]
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

@@ -36,26 +36,18 @@ _ADVICE = {
 _SHARES = (0.05, 0.5, 0.95)  # quantiles over inputs that are kept
 
 
-def render_profile(profile: object, advice: object = None) -> str:
-    """One HTML file that tells what the model's attention uses; its figures lie in figures/.
-
-    `advice` is what `advise` returns, if it is to be on the page.
-    """
-    known = _as_profile(profile)
-    return _render(known, profile_figures(known), advice)
-
-
 def write_profile(profile: object, folder: object, advice: object = None) -> Path:
     """Write index.html (returned), figures/, heads.csv and profile.json.
 
     The folder must be new, empty, or one that an earlier call has made. All is written, or nothing.
     """
-    known = _as_profile(profile)
+    if not isinstance(profile, Profile):
+        raise InputError("this is not a profile", type(profile).__name__, "Call profile() first.")
     place = look_at(folder, COMMAND)[0]
-    figures = profile_figures(known)
-    page = _render(known, figures, advice)
-    plain = json.dumps(profile_to_plain(known), ensure_ascii=False, allow_nan=False, default=str)
-    table = known.to_frame().to_csv(index=False, lineterminator="\n")
+    figures = profile_figures(profile)
+    page = render_profile(profile, figures, advice)
+    plain = json.dumps(profile_to_plain(profile), ensure_ascii=False, allow_nan=False, default=str)
+    table = profile.to_frame().to_csv(index=False, lineterminator="\n")
     with filled_at_once(place, COMMAND) as fresh:
         (fresh / FIGURES).mkdir()
         for figure in figures.values():
@@ -99,13 +91,17 @@ def _layer_to_plain(layer: LayerSpectra, gauge: Gauge) -> dict[str, Any]:
 
 
 def _rounded(values: np.ndarray, digits: int) -> list[Any]:
-    """Nested lists of numbers with so many significant digits."""
+    """Nested lists of numbers with that number of significant digits."""
     if values.ndim > 1:
         return [_rounded(row, digits) for row in values]
     return [float(f"{value:.{digits}g}") for value in values.tolist()]
 
 
-def _render(profile: Profile, figures: Mapping[str, Figure], advice: object) -> str:
+def render_profile(profile: Profile, figures: Mapping[str, Figure], advice: object = None) -> str:
+    """One HTML file that tells what the model's attention uses; its figures lie in figures/.
+
+    `advice` is what `advise` returns, if it is to be on the page.
+    """
     places: dict[str, Figure] = {}
     sections = []
     for id_, title, paragraph, names in SECTIONS:
@@ -114,7 +110,9 @@ def _render(profile: Profile, figures: Mapping[str, Figure], advice: object) -> 
             if name in figures:
                 spot = f"plot-{len(places) + 1}"
                 places[spot] = figures[name]
-                drawn.append(_entry(spot, figures[name]))
+                file = f"{FIGURES}/{safe_name(name)}"
+                panels = len(figures[name].panels)
+                drawn.append({"id": spot, "file": file, "figure": figures[name], "panels": panels})
         if drawn:
             sections.append(
                 {"id": id_, "title": title, "paragraphs": [paragraph], "figures": drawn}
@@ -131,11 +129,6 @@ def _render(profile: Profile, figures: Mapping[str, Figure], advice: object) -> 
         layers=_layer_table(profile),
         sections=sections,
     )
-
-
-def _entry(spot: str, figure: Figure) -> dict[str, Any]:
-    file = f"{FIGURES}/{safe_name(figure.name)}"
-    return {"id": spot, "file": file, "figure": figure, "panels": len(figure.panels)}
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
@@ -203,9 +196,3 @@ def _advice(advice: object) -> dict[str, Any]:
     rows = tuple(tuple(row.values()) for row in frame.to_dict("records"))
     table = Table("Head sizes", tuple(_ADVICE.values()), rows)
     return {"lines": str(advice).splitlines(), "table": table}
-
-
-def _as_profile(profile: object) -> Profile:
-    if not isinstance(profile, Profile):
-        raise InputError("this is not a profile", type(profile).__name__, "Call profile() first.")
-    return profile

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, require_none, require_whole
 from attnrate.spectra import batches
 from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.cut import losses, projection, run_cut
+from attnrate.spectra.batches import Watched
+from attnrate.spectra.cut import losses, run_cut
 from attnrate.spectra.measures import tails
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.result import Gauge, LayerSpectra, Profile
 from attnrate.statistics import Interval, mean
 
 if TYPE_CHECKING:
@@ -102,7 +103,39 @@ class Advice:
 
     def check(self, model: object, inputs: object) -> Checked:
         """Cut the model as advised and measure; best on inputs that the profile has not seen."""
-        return _check(self, model, inputs)
+        model = batches.require_module(model)
+        adapter, found = adapter_for(model)
+        known = {site.name: site for site in found}
+        names = [layer.name for layer in self.layers]
+        missing = [name for name in names if name not in known]
+        require_none("the model lacks layers that were profiled", missing)
+        watched = Watched(model, adapter, [known[name] for name in names])
+        cut = {
+            layer.name: spectra.cut_to([layer.size] * spectra.heads, self.profile.gauge)
+            for layer, spectra in zip(self.layers, self.profile.layers, strict=True)
+        }
+        given = list(batches.batches(inputs))
+        alone = losses(watched, given, [cut])[0]
+        idle = [name for name in names if name not in alone]
+        require_none("layers that were profiled do not run on these inputs", idle)
+        changes: list[float] = []
+        for batch in given:
+            with batches.at_rest(model):
+                before = _output(batches.run(model, batch))
+            after = _output(run_cut(watched, batch, cut))
+            kept = batches.kept(batch, watched.sites[-1].streams[0])
+            if kept is None or kept.shape != before.shape[:2]:
+                kept = None
+            # one input after another: the outputs of a language model are large
+            for number, (one, two) in enumerate(zip(before, after, strict=True)):
+                if kept is not None:
+                    tokens = kept[number].to(one.device)
+                    one, two = one[tokens], two[tokens]
+                size = one.double().norm().clamp(min=1e-300)
+                changes.append(float((two.double() - one.double()).norm() / size))
+        moved = [alone[name].weights for name in names]
+        worst = [mean(each[:, each.mean(0).argmax()].tolist()) for each in moved]
+        return Checked(tuple(worst), mean(changes), self.tolerance)
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)
@@ -145,10 +178,8 @@ def advise(profile: object, budget: object = None, *, tolerance: object = None) 
     if not isinstance(profile, Profile):
         raise InputError("advise needs a profile", type(profile).__name__, "Call profile first.")
     asked, chosen = goal(budget, tolerance)
-    factors = [_factors(layer, profile) for layer in profile.layers]
-    curves = [
-        _curves(layer, profile, found) for layer, found in zip(profile.layers, factors, strict=True)
-    ]
+    predicted = [_predicted(layer, profile.gauge) for layer in profile.layers]
+    curves = [each for each, _ in predicted]
     if asked is not None:
         require_whole("budget", asked, len(curves))
         chosen = _least_tolerance(curves, asked)
@@ -162,7 +193,7 @@ def advise(profile: object, budget: object = None, *, tolerance: object = None) 
         chosen,
         asked,
         tuple(rows),
-        all(each.count > 0 for found in factors for each in found),
+        all(measured for _, measured in predicted),
         any(layer.rotary for layer in profile.layers),
         profile,
     )
@@ -185,19 +216,17 @@ def goal(budget: object, tolerance: object) -> tuple[int | None, float]:
 _Curves = tuple[Float[Array, " sizes"], Float[Array, " sizes"], Float[Array, " sizes"]]
 
 
-def _factors(layer: LayerSpectra, profile: Profile) -> list[Interval]:
-    """c of every head, of as many inputs as its cuts were measured on."""
-    tail = tails(layer.pooled["logits", profile.gauge])
-    return [_factor(layer, head, tail[head]) for head in range(layer.heads)]
+def _predicted(layer: LayerSpectra, gauge: Gauge) -> tuple[_Curves, bool]:
+    """The loss of the worst head for sizes 0, ..., m_h, and whether all heads were measured.
 
-
-def _curves(layer: LayerSpectra, profile: Profile, factors: Sequence[Interval]) -> _Curves:
-    """The predicted loss of the worst head for sizes 0, ..., m_h: low end, value, high end."""
-    tail = tails(layer.pooled["logits", profile.gauge])
+    The loss has its low end, value and high end, each (m_h + 1,).
+    """
+    tail = tails(layer.pooled["logits", gauge])
+    factors = [_factor(layer, head, tail[head]) for head in range(layer.heads)]
     ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
     # No more than all of the attention can move.
     low, value, high = (np.minimum(end[:, None] * tail, 1.0).max(0) for end in ends)
-    return low, value, high
+    return (low, value, high), all(each.count > 0 for each in factors)
 
 
 def _tokens(layer: LayerSpectra) -> int:
@@ -232,46 +261,6 @@ def _least_tolerance(curves: Sequence[_Curves], budget: int) -> float:
         if sum(_size(high, tolerance) for _, _, high in curves) <= budget:
             return float(tolerance)
     return float(losses[-1])
-
-
-def _check(advice: Advice, model: object, inputs: object) -> Checked:
-    model = batches.require_module(model)
-    adapter, found = adapter_for(model)
-    known = {site.name: site for site in found}
-    missing = [layer.name for layer in advice.layers if layer.name not in known]
-    if missing:
-        raise InputError("the model lacks layers that were profiled", missing)
-    sites = [known[layer.name] for layer in advice.layers]
-    gauge = advice.profile.gauge == "softmax"
-    cut = {
-        layer.name: projection(spectra.query, spectra.key, [layer.size] * spectra.heads, gauge)
-        for layer, spectra in zip(advice.layers, advice.profile.layers, strict=True)
-    }
-    given = list(batches.batches(inputs))
-    alone = losses(model, adapter, sites, given, [cut])[0]
-    idle = [layer.name for layer in advice.layers if layer.name not in alone]
-    if idle:
-        raise InputError("layers that were profiled do not run on these inputs", idle)
-    changes: list[float] = []
-    for batch in given:
-        with batches.at_rest(model):
-            before = _output(batches.run(model, batch))
-        after = _output(run_cut(model, adapter, sites, batch, cut))
-        kept = batches.kept(batch, sites[-1].streams[0])
-        if kept is None or kept.shape != before.shape[:2]:
-            kept = None
-        # one input after another: the outputs of a language model are large
-        for number, (one, two) in enumerate(zip(before, after, strict=True)):
-            if kept is not None:
-                tokens = kept[number].to(one.device)
-                one, two = one[tokens], two[tokens]
-            size = one.double().norm().clamp(min=1e-300)
-            changes.append(float((two.double() - one.double()).norm() / size))
-    worst = []
-    for layer in advice.layers:
-        weights = alone[layer.name].weights
-        worst.append(mean(weights[:, weights.mean(0).argmax()].tolist()))
-    return Checked(tuple(worst), mean(changes), advice.tolerance)
 
 
 def _output(given: Any) -> Tensor:

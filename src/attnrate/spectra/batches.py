@@ -1,8 +1,9 @@
 """Inputs as batches, and running a model on them as it stands."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
-from attnrate.spectra.capture import Adapter, Call, See, Site
+from attnrate.spectra.capture import Adapter, Call, Edit, See, Site
 
 Tensor = torch.Tensor
 Batch = Mapping[str, Tensor] | Tensor
@@ -76,6 +77,20 @@ def require_module(model: object) -> nn.Module:
             "For a folder or a hub id use `attnrate profile`, or load it first.",
         )
     return model
+
+
+def not_finite(model: nn.Module) -> list[str]:
+    """The names of the model's weights that hold nan or inf."""
+    return [name for name, value in model.named_parameters() if not is_finite(value.detach())]
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether no number of a tensor is nan or inf.
+
+    They survive in the extremes, so that nothing of the tensor's own size is made.
+    """
+    values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return not values.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(values))).all())
 
 
 def size(batch: Batch) -> int:
@@ -144,11 +159,10 @@ def run(model: nn.Module, batch: Batch) -> Any:
         if isinstance(problem, torch.OutOfMemoryError) or "allocate memory" in str(problem):
             raise NotEnoughMemoryError(
                 f"the memory does not suffice for a batch of {size(batch)} inputs "
-                f"({(str(problem).splitlines() or [''])[0]}). Take fewer at a time."
+                f"({first_line(problem)}). Take fewer at a time."
             ) from problem
-        said = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise InputError(
-            f"the model could not be run on these inputs ({said}); their shapes",
+            f"the model could not be run on these inputs ({first_line(problem)}); their shapes",
             {name: tuple(value.shape) for name, value in given.items()},
             f"It takes {', '.join(takes)}.",
         ) from problem
@@ -156,6 +170,11 @@ def run(model: nn.Module, batch: Batch) -> Any:
 
 class NotEnoughMemoryError(AttnrateError):
     """A batch that is too large for the device."""
+
+
+def first_line(problem: Exception) -> str:
+    """The first line of what a library says of a problem, or else the name of its kind."""
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
 @contextmanager
@@ -190,34 +209,47 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
         )
 
 
-def run_seen(
-    model: nn.Module, adapter: Adapter, sites: list[Site], batch: Batch, see: See
-) -> set[str]:
-    """Run a model at rest and hand over the first call of each site; who was called once more."""
-    seen: set[str] = set()
-    repeated: set[str] = set()
-    failed: list[Exception] = []
+@dataclass(frozen=True)
+class Watched:
+    """A model with those of its attention layers that are looked at, and how."""
 
-    def first(site: Site, call: Call) -> None:
-        if site.name in seen:
-            repeated.add(site.name)
-            return
-        seen.add(site.name)
-        try:
-            see(site, call)
-        except Exception as problem:
-            failed.append(problem)
-            raise
+    model: nn.Module
+    adapter: Adapter
+    sites: Sequence[Site]
 
-    with at_rest(model), adapter.watch(model, sites, first):
+    def see(self, batch: Batch, see: See) -> set[str]:
+        """Run the model at rest and hand over the first call of each site.
+
+        Returns the names of those that were called once more.
+        """
+        seen: set[str] = set()
+        repeated: set[str] = set()
+        failed: list[Exception] = []
+
+        def first(site: Site, call: Call) -> None:
+            if site.name in seen:
+                repeated.add(site.name)
+                return
+            seen.add(site.name)
+            try:
+                see(site, call)
+            except Exception as problem:
+                failed.append(problem)
+                raise
+
         try:
-            run(model, batch)
+            self.run(batch, first)
         except InputError:
             # what went wrong in looking is not the inputs' fault
             if failed:
                 raise failed[0] from None
             raise
-    return repeated
+        return repeated
+
+    def run(self, batch: Batch, see: See | None = None, edit: Edit | None = None) -> Any:
+        """What the model gives at rest, while calls go to `see` and queries through `edit`."""
+        with at_rest(self.model), self.adapter.watch(self.model, list(self.sites), see, edit):
+            return run(self.model, batch)
 
 
 @contextmanager

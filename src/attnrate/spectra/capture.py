@@ -15,16 +15,27 @@ from jaxtyping import Bool, Float
 from torch import nn
 
 Tensor = torch.Tensor
+#: What families call the parts that make queries, keys and values
+PROJECTIONS = (
+    ("query", "key", "value"),  # BERT and its relatives, ViT as it was
+    ("q_proj", "k_proj", "v_proj"),  # Llama, Mistral, Qwen, Whisper, BART, CLIP, ViT as it is
+    ("q", "k", "v"),  # MPNet, T5
+    ("q_lin", "k_lin", "v_lin"),  # DistilBERT
+    ("W_Q", "W_K", "W_V"),  # this package
+)
 Mask = Tensor | Callable[[slice], Tensor] | None
+Streams = tuple[str | None, str | None]
+"""The entries of a batch that tell which queries and which keys are tokens; None: all of them."""
+Kept = tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None]
+"""Which queries and which keys are tokens and no padding; None: all of them."""
 
 
 @dataclass(frozen=True)
 class Site:
     """An attention layer of a model: `heads` query heads, `groups` key heads, head size `m_h`.
 
-    Query head h reads key head h // (heads / groups). `streams` name the entries of a batch that
-    tell which queries and which keys are tokens and not padding; None where there is no padding.
-    `rotary` says that queries and keys are turned by their positions before they meet.
+    Query head h reads key head h // (heads / groups). `streams` tell padding from tokens. `rotary`
+    says that queries and keys are turned by their positions before they meet.
     """
 
     name: str
@@ -34,7 +45,7 @@ class Site:
     m_h: int
     kind: str = "self"  # or "cross"
     rotary: bool = False
-    streams: tuple[str | None, str | None] = ("attention_mask", "attention_mask")
+    streams: Streams = ("attention_mask", "attention_mask")
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class Call:
     plain: tuple[Float[Tensor, "batch heads T m_h"], Float[Tensor, "batch groups S m_h"]] | None = (
         None
     )
-    kept: tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None] = (None, None)
+    kept: Kept = (None, None)
 
 
 See = Callable[[Site, Call], None]
@@ -71,7 +82,9 @@ Edit = Callable[[Site, Tensor], Tensor]
 class Adapter(Protocol):
     """What a file under `adapters/` offers for its family."""
 
-    family: str
+    @property
+    def family(self) -> str:
+        """Its name, for messages and tables."""
 
     def sites(self, model: nn.Module) -> list[Site]:
         """The attention layers in the order in which they run; [] if the model is of no concern."""

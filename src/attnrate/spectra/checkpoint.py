@@ -1,11 +1,13 @@
 """A model's folder on disk: its settings, its safetensors files, and what is refused."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnrate.errors import InputError
+from attnrate.errors import InputError, require_none
 
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 _CONVERT = (
@@ -20,7 +22,6 @@ _WHOLE = "model.safetensors"
 class Checkpoint:
     """Where every tensor of a folder of safetensors files is."""
 
-    folder: Path
     config: dict[str, Any] = field(repr=False)
     place_of: dict[str, Path] = field(repr=False)
 
@@ -64,21 +65,18 @@ def gguf_file(source: object, folder: Path) -> Path | None:
 
 
 def open_checkpoint(folder: Path, need_config: bool = True) -> Checkpoint:
-    """Read the folder's settings and where its tensors are; every file is whole, or an error."""
-    config = read_config(folder) if need_config or (folder / "config.json").exists() else {}
-    return Checkpoint(folder, config, _places(folder))
+    """Read the folder's settings and where its tensors are; every file is whole, or an error.
 
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """config.json of the folder; one that asks for code of its own is refused."""
+    A config.json that asks for code of its own is refused.
+    """
     path = folder / "config.json"
-    if not path.is_file():
+    if need_config and not path.is_file():
         raise InputError(
             "the folder has no config.json",
             str(folder),
             f"It has {_listing(folder)}. Pass the folder that save_pretrained wrote.",
         )
-    config = read_json(path)
+    config = read_json(path) if path.exists() else {}
     if config.get("auto_map"):
         raise InputError(
             "the model asks to run code of its own (auto_map in config.json)",
@@ -86,7 +84,7 @@ def read_config(folder: Path) -> dict[str, Any]:
             "attnrate runs no code of a checkpoint. Build the model yourself and profile the "
             "live torch.nn.Module.",
         )
-    return config
+    return Checkpoint(config, _places(folder))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -132,36 +130,37 @@ def _sharded(folder: Path, index: Path) -> dict[str, Path]:
         raise InputError(f"{_INDEX} has no weight_map", str(index), "Copy it once more.")
     files = {file: folder / file for file in sorted(set(names.values()))}
     outside = [name for name in files if not name or "\0" in name or Path(name).name != name]
-    if outside:
-        raise InputError(f"{_INDEX} names files elsewhere", outside, "Copy the folder once more.")
+    require_none(f"{_INDEX} names files elsewhere", outside, "Copy the folder once more.")
     missing = [name for name, path in files.items() if not path.is_file()]
-    if missing:
-        raise InputError(
-            f"{len(missing)} of {len(files)} files of the checkpoint are missing",
-            missing,
-            f"Copy them into {folder}.",
-        )
+    said = f"{len(missing)} of {len(files)} files of the checkpoint are missing"
+    require_none(said, missing, f"Copy them into {folder}.")
     held = {name: _tensors(path) for name, path in files.items()}
     absent = [tensor for tensor, file in names.items() if tensor not in held[file]]
-    if absent:
-        raise InputError(
-            "tensors that the index names are not in their files", absent, "Copy them once more."
-        )
+    said = "tensors that the index names are not in their files"
+    require_none(said, absent, "Copy them once more.")
     return {tensor: files[file] for tensor, file in names.items()}
 
 
 def _tensors(path: Path) -> frozenset[str]:
-    """Names of the file's tensors. Opening it checks its header and its length."""
+    """Names of the file's tensors."""
+    with opened(path, "a safetensors file is truncated or corrupt") as file:
+        return frozenset(file.keys())
+
+
+@contextmanager
+def opened(path: Path, problem: str) -> Iterator[Any]:
+    """A safetensors file, whose header and length are whole; anything else is named by `problem`.
+
+    What is read from it within the context is covered as well.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt") as file:
-            return frozenset(file.keys())
-    except (SafetensorError, OSError, ValueError) as problem:
+            yield file
+    except (SafetensorError, OSError, ValueError, RuntimeError) as reason:
         raise InputError(
-            f"a safetensors file is truncated or corrupt ({problem})",
-            str(path),
-            "Download or copy it once more.",
+            f"{problem} ({reason})", str(path), "Download or copy it once more."
         ) from None
 
 

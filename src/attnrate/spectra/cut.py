@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
-from torch import nn
+from jaxtyping import Float
 
 from attnrate.errors import InputError
 from attnrate.spectra import batches
-from attnrate.spectra.batches import Batch
-from attnrate.spectra.capture import Adapter, Call, Site
+from attnrate.spectra.batches import Batch, Watched
+from attnrate.spectra.capture import Call, Kept, Site
 from attnrate.spectra.estimate import Gram
 
 Tensor = torch.Tensor
+Projection = Float[Tensor, "heads m m"]
 _ROWS = 2**22  # numbers in a block of attention weights: 16 MB in float32
 
 
@@ -37,9 +37,7 @@ class Loss:
     output: Float[np.ndarray, "inputs heads"]
 
 
-def projection(
-    query: Gram, key: Gram, ranks: Sequence[int], gauge: bool
-) -> Float[Tensor, "heads m m"]:
+def projection(query: Gram, key: Gram, ranks: Sequence[int], gauge: bool) -> Projection:
     """P of every head with q' = Pᵀ q, from the second moments of all queries and keys.
 
     With QᵀQ = A Aᵀ, KᵀK = B Bᵀ and AᵀB = U S Vᵀ the best logits of rank r are
@@ -63,14 +61,13 @@ def projection(
     return torch.where((wanted >= size)[:, None, None], whole, P)
 
 
-def loss(
-    call: Call,
-    cut: Float[Tensor, "heads m m"],
-    kept: tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None],
-) -> Loss:
+def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
     """What it does to a call's attention weights and outputs if its queries are cut."""
     query = _emptied(call.query, kept[0])
-    key, value = (_emptied(_per_head(x, call), kept[1]).float() for x in (call.key, call.value))
+    shared = query.shape[1] // call.key.shape[1]
+    key, value = (
+        _emptied(x.repeat_interleave(shared, 1), kept[1]).float() for x in (call.key, call.value)
+    )
     # In float64: an oblique projection may have large entries that cancel.
     short = (query.double() @ cut.to(query.device)).float()
     query = query.float()
@@ -93,11 +90,7 @@ def loss(
 
 
 def losses(
-    model: nn.Module,
-    adapter: Adapter,
-    sites: list[Site],
-    inputs: Sequence[Batch],
-    cuts: Sequence[dict[str, Float[Tensor, "heads m m"]]],
+    watched: Watched, inputs: Sequence[Batch], cuts: Sequence[dict[str, Projection]]
 ) -> list[dict[str, Loss]]:
     """For each of several cuts (site name to projection) what it does to every site by itself.
 
@@ -111,47 +104,33 @@ def losses(
             for cut, into in zip(cuts, found, strict=True):
                 into.setdefault(site.name, []).append(loss(call, cut[site.name], kept))
 
-        batches.run_seen(model, adapter, sites, batch, see)
+        watched.see(batch, see)
     return [{name: _joined(each) for name, each in one.items()} for one in found]
 
 
-def run_cut(
-    model: nn.Module,
-    adapter: Adapter,
-    sites: list[Site],
-    batch: Batch,
-    cut: dict[str, Float[Tensor, "heads m m"]],
-) -> object:
+def run_cut(watched: Watched, batch: Batch, cut: dict[str, Projection]) -> object:
     """What the model gives when all of these sites are cut at once."""
 
     def edit(site: Site, query: Tensor) -> Tensor:
         return (query.double() @ cut[site.name].to(query.device)).to(query)
 
-    with batches.at_rest(model), adapter.watch(model, sites, edit=edit):
-        return batches.run(model, batch)
+    return watched.run(batch, edit=edit)
 
 
-def kept_tokens(
-    site: Site, call: Call, batch: Batch
-) -> tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None]:
+def kept_tokens(site: Site, call: Call, batch: Batch) -> Kept:
     """Which queries and keys are no padding, from the call itself or from the batch."""
-    query, key = call.kept
-    if query is None:
-        query = _fitting(batches.kept(batch, site.streams[0]), call.query)
-    if key is None:
-        key = _fitting(batches.kept(batch, site.streams[1]), call.key)
-    return query, key
-
-
-def _fitting(kept: Tensor | None, rows: Tensor) -> Tensor | None:
-    if kept is None:
-        return None
-    if kept.shape != (rows.shape[0], rows.shape[2]):
-        raise InputError(
-            f"the padding mask must have the shape {(rows.shape[0], rows.shape[2])}",
-            tuple(kept.shape),
-        )
-    return kept.to(rows.device)
+    found = []
+    for kept, stream, rows in zip(call.kept, site.streams, (call.query, call.key), strict=True):
+        said = batches.kept(batch, stream) if kept is None else None
+        if said is not None:
+            wanted = (rows.shape[0], rows.shape[2])
+            if said.shape != wanted:
+                raise InputError(
+                    f"the padding mask must have the shape {wanted}", tuple(said.shape)
+                )
+            kept = said.to(rows.device)
+        found.append(kept)
+    return found[0], found[1]
 
 
 def _joined(parts: Sequence[Loss]) -> Loss:
@@ -164,10 +143,6 @@ def _joined(parts: Sequence[Loss]) -> Loss:
 def _emptied(x: Tensor, kept: Tensor | None) -> Tensor:
     """Without what a model leaves in padding, which may be inf or nan."""
     return x if kept is None else x.masked_fill(~kept[:, None, :, None], 0.0)
-
-
-def _per_head(x: Tensor, call: Call) -> Tensor:
-    return x.repeat_interleave(call.query.shape[1] // x.shape[1], 1)
 
 
 def _weights(

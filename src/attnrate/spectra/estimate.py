@@ -32,7 +32,7 @@ class Gram:
     def of(
         cls, x: Float[Tensor, "batch heads T m"], kept: Bool[Tensor, "batch T"] | None = None
     ) -> "Gram":
-        """Those of every input's and head's rows, without the rows that are not kept."""
+        """The moments of every input's and head's rows, without the rows that are not kept."""
         # A copy of our own, laid out by heads, which is then changed in place: the passes over
         # memory cost as much as the products.
         rows = x.detach()
@@ -59,7 +59,7 @@ class Gram:
         return self.spread + self.count[..., None, None] * _outer(self.mean)
 
     def cpu(self) -> "Gram":
-        """The same on the CPU."""
+        """A copy of these moments on the CPU."""
         return Gram(self.spread.cpu(), self.mean.cpu(), self.count.cpu())
 
     def pick(self, inputs: list[int]) -> "Gram":

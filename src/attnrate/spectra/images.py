@@ -53,7 +53,7 @@ class ImageSettings:
 
 
 def image_settings(loaded: Loaded) -> ImageSettings:
-    """Those of preprocessor_config.json in the model's folder, or sane ones without it.
+    """What preprocessor_config.json in the model's folder says, or sane settings without it.
 
     A model of our own takes what `train` has shown to it.
     """

@@ -13,8 +13,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from attnrate.errors import InputError
-from attnrate.spectra.batches import longest
+from attnrate.errors import InputError, require_none
+from attnrate.spectra.batches import first_line, longest, not_finite
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint
 from attnrate.training.kept import holds_model, read_model
 
@@ -44,23 +44,16 @@ class Loaded:
 
     def tokenizer(self) -> Any:
         """The tokenizer of the folder, or an InputError when it has none."""
-        transformers = _transformers()
         asked = {} if self.gguf is None else {"gguf_file": self.gguf}
         # without these files transformers makes an empty tokenizer for some families
         held = [name for name in _TOKENIZERS if (self.folder / name).is_file()]
         if not held and self.gguf is None:
             raise InputError("the model's folder has no tokenizer", str(self.folder), _NO_TOKENIZER)
-        try:
-            with _quiet(transformers):
-                return transformers.AutoTokenizer.from_pretrained(
-                    self.folder, trust_remote_code=False, local_files_only=True, **asked
-                )
-        except Exception as problem:  # whatever a library makes of files that are not there
-            raise InputError(
-                f"the model's folder has no tokenizer that can be used ({_first(problem)})",
-                str(self.folder),
-                _NO_TOKENIZER,
-            ) from None
+        what = "the model's folder has no tokenizer that can be used"
+        with _opening(self.folder, what, _NO_TOKENIZER) as transformers:
+            return transformers.AutoTokenizer.from_pretrained(
+                self.folder, trust_remote_code=False, local_files_only=True, **asked
+            )
 
 
 def load(source: object) -> Loaded:
@@ -84,14 +77,15 @@ def load(source: object) -> Loaded:
         model = _from_safetensors(folder)
     else:
         model = _from_gguf(quantised)
-    _require_finite(model)
+    bad = not_finite(model)
+    said = f"{len(bad)} tensors of the model hold nan or inf"
+    require_none(said, bad[:5], "Train or download the model again.")
     gguf = None if quantised is None else quantised.name
     return Loaded(model.float().eval(), name, folder, longest_of(model), gguf)
 
 
 def _from_safetensors(folder: Path) -> nn.Module:
-    transformers = _transformers()
-    with _opening(folder), _quiet(transformers):
+    with _opening(folder) as transformers:
         model, found = transformers.AutoModel.from_pretrained(
             folder,
             dtype=torch.float32,
@@ -106,8 +100,7 @@ def _from_safetensors(folder: Path) -> nn.Module:
 
 def _from_gguf(file: Path) -> nn.Module:
     """Built and filled here: from_pretrained would want accelerate for the same thing."""
-    transformers = _transformers()
-    with _opening(file), _quiet(transformers):
+    with _opening(file) as transformers:
         from transformers import modeling_gguf_pytorch_utils
         from transformers.initialization import no_init_weights
 
@@ -140,30 +133,20 @@ def _from_hub(name: str) -> Path:
     except Exception as problem:  # the hub's client has many kinds, and those of its own client
         raise InputError(
             f"there is no such folder, and the hub did not give a model of that name "
-            f"({_first(problem)})",
+            f"({_said(problem)})",
             name,
             "Check the spelling and the network, or pass the path of a local folder.",
         ) from None
 
 
 @contextmanager
-def _opening(path: Path) -> Iterator[None]:
-    """What transformers raises for a checkpoint that it cannot open, as an InputError."""
-    try:
-        yield
-    except (InputError, MemoryError):
-        raise
-    except Exception as problem:  # of any kind: KeyError for a model type, RuntimeError for shapes
-        raise InputError(
-            f"transformers cannot open the model ({type(problem).__name__}: {_first(problem)})",
-            str(path),
-            "Check config.json against the weights, or profile a live torch.nn.Module.",
-        ) from None
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """No progress bars, notes and warnings of the library: what matters is raised as our own."""
+def _opening(
+    path: Path,
+    what: str = "transformers cannot open the model",
+    remedy: str = "Check config.json against the weights, or profile a live torch.nn.Module.",
+) -> Iterator[Any]:
+    """The library without its bars, notes and warnings; what it raises becomes an InputError."""
+    transformers = _transformers()
     logging = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(logging.CRITICAL)
@@ -171,7 +154,12 @@ def _quiet(transformers: Any) -> Iterator[None]:
     try:
         with redirect_stderr(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield
+            yield transformers
+    except (InputError, MemoryError):
+        raise
+    except Exception as problem:  # of any kind: KeyError for a model type, RuntimeError for shapes
+        said = f"{what} ({type(problem).__name__}: {_said(problem)})"
+        raise InputError(said, str(path), remedy) from None
     finally:
         logging.set_verbosity(before)
         if bars:
@@ -190,27 +178,11 @@ def _transformers() -> Any:
 
 def _require_all(missing: Any, path: Path) -> None:
     needed = sorted(name for name in missing if not _UNUSED.search(name))
-    if needed:
-        raise InputError(
-            f"{len(needed)} tensors of the model are missing from its files",
-            needed[:5],
-            f"Check that {path.name} holds the weights that its config.json describes.",
-        )
-
-
-def _require_finite(model: nn.Module) -> None:
-    bad = [name for name, tensor in model.named_parameters() if not _finite(tensor)]
-    if bad:
-        raise InputError(
-            f"{len(bad)} tensors of the model hold nan or inf",
-            bad[:5],
-            "Train or download the model again.",
-        )
-
-
-def _finite(tensor: torch.Tensor) -> bool:
-    # one number of the tensor's own size is never made: inf and nan survive in the extremes
-    return bool(torch.isfinite(torch.stack(torch.aminmax(tensor.detach()))).all())
+    require_none(
+        f"{len(needed)} tensors of the model are missing from its files",
+        needed[:5],
+        f"Check that {path.name} holds the weights that its config.json describes.",
+    )
 
 
 def longest_of(model: nn.Module) -> int | None:
@@ -227,6 +199,5 @@ def longest_of(model: nn.Module) -> int | None:
     return None
 
 
-def _first(problem: Exception) -> str:
-    lines = str(problem).strip().splitlines() or [type(problem).__name__]
-    return lines[0][:200].rstrip(".")
+def _said(problem: Exception) -> str:
+    return first_line(problem)[:200].rstrip(".")

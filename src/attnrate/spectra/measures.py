@@ -1,19 +1,50 @@
-"""Numbers that a spectrum is summed up by: ranks by energy, stable rank, tail, law."""
+"""Numbers that a spectrum is summed up by: ranks by energy, stable rank, tail, law; their words."""
 
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from attnrate.theory.decay import DecayFit
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Array = np.ndarray
+SHARES = (0.99, 0.999)
+"""Shares of the energy at which heads are cut."""
 
 
 def rank_of(sigma: Float[Array, "*many m"], share: float) -> Int[Array, " *many"]:
     """The least r with Σ_{k <= r} σ_k² >= share · Σ_k σ_k²; 0 for a spectrum of zeros."""
     beyond = _beyond(sigma)
     return np.asarray((beyond > (1 - share) * beyond[..., :1]).sum(-1))
+
+
+def share_name(share: float) -> str:
+    """A share of the energy as columns of tables have it: 99 or 999."""
+    return f"{share * 100:g}".replace(".", "")
+
+
+def rank_columns(sigma: Float[Array, " m"], kind: str = "") -> dict[str, int]:
+    """The ranks of one spectrum at each of the shares, as columns of a table."""
+    return {f"rank{share_name(share)}{kind}": int(rank_of(sigma, share)) for share in SHARES}
+
+
+def rank_words(frame: "pd.DataFrame", share: float, of: str) -> str:
+    """The ranks of a table of heads at a share of the energy `of` something, without a stop."""
+    ranks = frame[f"rank{share_name(share)}"]
+    return (
+        f"{share * 100:g} % of {of} lies in {ranks.median():g} dimensions in the median head "
+        f"({ranks.min()} to {ranks.max()})"
+    )
+
+
+def law_counts(frame: "pd.DataFrame", of: str) -> str:
+    """How many heads of a table have which law of decay."""
+    counts = ", ".join(f"{law} {count}" for law, count in Counter(frame.law).most_common())
+    return f"Laws of decay of the {len(frame)} {of}: {counts}."
 
 
 def stable_rank(sigma: Float[Array, "*many m"]) -> Float[Array, " *many"]:

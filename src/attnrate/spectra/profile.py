@@ -9,24 +9,30 @@ have no part in the cuts themselves, so that what is measured holds for inputs t
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 import torch
 from torch import nn
 
-from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
+from attnrate.errors import (
+    AccuracyWarning,
+    InputError,
+    require_choice,
+    require_none,
+    require_whole,
+)
 from attnrate.fitting.provenance import provenance
 from attnrate.spectra import batches
 from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.batches import Batch
-from attnrate.spectra.capture import Adapter, Call, Site
-from attnrate.spectra.cut import kept_tokens, losses, projection
+from attnrate.spectra.batches import Batch, Watched
+from attnrate.spectra.capture import Call, Site
+from attnrate.spectra.cut import kept_tokens, losses
 from attnrate.spectra.estimate import Gram, spectra
-from attnrate.spectra.measures import rank_of
-from attnrate.spectra.result import GAUGES, SHARES, Gauge, LayerSpectra, Profile, Stage
+from attnrate.spectra.measures import SHARES, rank_of
+from attnrate.spectra.result import GAUGES, Gauge, LayerSpectra, Profile, Stage
 
 Tensor = torch.Tensor
+_KEPT = ("name", "kind", "heads", "groups", "m_h", "rotary")  # what a profile keeps of a site
 
 
 def profile(
@@ -46,13 +52,13 @@ def profile(
     with cuts made from the others; 0 leaves that out. `gauge` is "softmax" or "none"; both are
     computed, this one is shown.
     """
-    require_choice("gauge", gauge, GAUGES)
+    shown = require_choice("gauge", gauge, GAUGES)
     sample_size = require_whole("cut_inputs", cut_inputs, 0)
     model = batches.require_module(model)
     adapter, sites = adapter_for(model)
     _warn_of_unknown(model, sites)
     chosen = chosen_sites(sites, layers)
-    sites = list(chosen.values())
+    watched = Watched(model, adapter, list(chosen.values()))
     found = {site.name: _Spectra(number, site, model) for number, site in chosen.items()}
     sample: list[Batch] = []
     repeated: set[str] = set()
@@ -61,7 +67,7 @@ def profile(
         def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
             found[site.name].add(call, batch, held)
 
-        repeated |= batches.run_seen(model, adapter, sites, batch, see)
+        repeated |= watched.see(batch, see)
         if held:
             sample.append(batches.pick(batch, held))
     if repeated:
@@ -71,18 +77,16 @@ def profile(
             AccuracyWarning,
             stacklevel=2,
         )
-    done = [found[site.name].done() for site in sites if found[site.name].calls]
-    if not done:
-        raise InputError(
-            "none of the attention layers was run on these inputs", [site.name for site in sites]
-        )
+    used = [site for site in watched.sites if found[site.name].calls]
+    if not used:
+        raise InputError("none of the attention layers was run on these inputs", list(found))
+    done = [found[site.name].done() for site in used]
     if sample:
-        used = [site for site in sites if found[site.name].calls]
-        done = _with_cuts(model, adapter, used, sample, done, cast(Gauge, gauge))
+        done = _with_cuts(replace(watched, sites=used), sample, done, shown)
     return Profile(
         model=name or type(model).__name__,
         family=adapter.family,
-        gauge=cast(Gauge, gauge),
+        gauge=shown,
         layers=tuple(done),
         tokens=found[done[0].name].tokens,
         made_by=provenance(),
@@ -144,8 +148,7 @@ class _Spectra:
             pairs["plain"] = call.plain
         for stage, (query, key) in pairs.items():
             q, k = Gram.of(query, kept[0]), Gram.of(key, kept[1])
-            _check_not_empty(self.site, q, k)
-            _check_finite(self.site, self._model, q, k)
+            _check(self.site, self._model, q, k)
             for gauge, sigma in zip(GAUGES, spectra(q, k, call.scale), strict=True):
                 self._sigma.setdefault((stage, gauge), []).append(sigma.float().cpu().numpy())
             self._moments[stage] = _sum(self._moments.get(stage), q, k)
@@ -165,7 +168,6 @@ class _Spectra:
 
     def done(self) -> LayerSpectra:
         """The layer's spectra, without cuts yet."""
-        site = self.site
         pooled = {
             (stage, gauge): sigma.cpu().numpy()
             for stage, moments in self._moments.items()
@@ -174,12 +176,7 @@ class _Spectra:
         query, key = self._for_cuts or self._moments["logits"]
         return LayerSpectra(
             number=self.number,
-            name=site.name,
-            kind=site.kind,
-            heads=site.heads,
-            groups=site.groups,
-            m_h=site.m_h,
-            rotary=site.rotary,
+            **{name: getattr(self.site, name) for name in _KEPT},
             scale=self._scale,
             sigma={key: np.concatenate(parts) for key, parts in self._sigma.items()},
             pooled=pooled,
@@ -197,33 +194,23 @@ def _sum(before: tuple[Gram, Gram] | None, query: Gram, key: Gram) -> tuple[Gram
 
 
 def _with_cuts(
-    model: nn.Module,
-    adapter: Adapter,
-    sites: list[Site],
-    sample: list[Batch],
-    done: list[LayerSpectra],
-    gauge: Gauge,
+    watched: Watched, sample: list[Batch], done: list[LayerSpectra], gauge: Gauge
 ) -> list[LayerSpectra]:
-    ranks = {
-        share: {layer.name: rank_of(layer.pooled["logits", gauge], share) for layer in done}
+    """The layers with what it does to them to cut each to the ranks that hold its energy."""
+    ranks = [
+        {layer.name: rank_of(layer.pooled["logits", gauge], share) for layer in done}
         for share in SHARES
-    }
-    cuts = [
-        {
-            layer.name: projection(
-                layer.query, layer.key, of[layer.name].tolist(), gauge == "softmax"
-            )
-            for layer in done
-        }
-        for of in ranks.values()
     ]
-    measured = losses(model, adapter, sites, sample, cuts)
+    cuts = [
+        {layer.name: layer.cut_to(of[layer.name].tolist(), gauge) for layer in done} for of in ranks
+    ]
+    measured = losses(watched, sample, cuts)
     return [
         replace(
             layer,
             cuts={
                 share: (of[layer.name], loss[layer.name])
-                for (share, of), loss in zip(ranks.items(), measured, strict=True)
+                for share, of, loss in zip(SHARES, ranks, measured, strict=True)
                 if layer.name in loss
             },
         )
@@ -269,25 +256,18 @@ def chosen_sites(sites: list[Site], layers: object) -> dict[int, Site]:
     return {number: sites[number] for number in sorted(picked)}
 
 
-def _check_not_empty(site: Site, *moments: Gram) -> None:
+def _check(site: Site, model: nn.Module, *moments: Gram) -> None:
+    """An InputError for inputs without tokens, and for queries or keys that are not finite."""
     for each in moments:
         empty = (each.count[:, 0] == 0).nonzero()[:, 0].tolist()
-        if empty:
-            raise InputError(
-                f"inputs are nothing but padding in {site.name}; their numbers in the batch",
-                empty,
-                "Leave them out.",
-            )
-
-
-def _check_finite(site: Site, model: nn.Module, *moments: Gram) -> None:
-    if all(bool(torch.isfinite(each.spread).all()) for each in moments):
-        return
-    broken = [
-        name for name, value in model.named_parameters() if not bool(torch.isfinite(value).all())
-    ]
-    raise InputError(
-        f"queries or keys of {site.name} are not finite; the model's weights that are not",
-        broken or "none",
-        "Load these weights anew." if broken else "Look at the inputs, or use a wider number type.",
-    )
+        said = f"inputs are nothing but padding in {site.name}; their numbers in the batch"
+        require_none(said, empty, "Leave them out.")
+    if not all(bool(torch.isfinite(each.spread).all()) for each in moments):
+        broken = batches.not_finite(model)
+        raise InputError(
+            f"queries or keys of {site.name} are not finite; the model's weights that are not",
+            broken or "none",
+            "Load these weights anew."
+            if broken
+            else "Look at the inputs, or use a wider number type.",
+        )

@@ -6,19 +6,21 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import InputError, require_whole
 from attnrate.models.vit import ViT
+from attnrate.settings import Count, by, checked
 from attnrate.spectra.images import image_settings, require_readable
 from attnrate.spectra.load import Loaded, longest_of
 
 Tensor = torch.Tensor
 Batch = dict[str, Tensor]
+Length = Annotated[int, by(require_whole, 2)]
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 _TOKENS = ("input_ids", "decoder_input_ids")
@@ -43,32 +45,24 @@ class Batches:
             yield self.make(start, min(start + self.size, self.inputs))
 
 
+@checked
 def read_text(
     loaded: Loaded,
     path: object,
-    length: object = 512,
-    batch: object = 8,
-    limit: object = None,
-    short: object = "drop",
+    length: Length = 512,
+    batch: Count = 8,
+    limit: Count | None = None,
+    short: Literal["drop", "pad"] = "drop",
 ) -> Batches:
     """A text file in UTF-8, tokenised and cut into pieces of `length` tokens with special ones.
 
-    With a `limit`, so many pieces are spread evenly over the file: pieces that lie side by side are
+    With a `limit`, that many pieces are spread evenly over the file: pieces side by side are
     alike, and a model is to be seen on as much as possible. The last piece, which is mostly short,
     is dropped or, with short="pad", filled up under an attention mask; it stays if it is the only
     one.
     """
-    cut = require_whole("length", length, 2)
-    size = require_whole("batch", batch, 1)
-    most = None if limit is None else require_whole("limit", limit, 1)
-    require_choice("short", short, ("drop", "pad"))
     file = _file(path)
-    if loaded.longest is not None and cut > loaded.longest:
-        raise InputError(
-            f"the model takes at most {loaded.longest} tokens",
-            cut,
-            f"Pass a length of {loaded.longest} or less.",
-        )
+    _require_short("length", length, loaded.longest)
     _require_names(loaded.model, ["input_ids", "attention_mask"])
     tokenizer = loaded.tokenizer()
     if not tokenizer.is_fast:
@@ -77,45 +71,42 @@ def read_text(
             type(tokenizer).__name__,
             "Pass token ids in an .npz file.",
         )
-    pieces = _pieces(tokenizer, file, cut, most)
-    if len(pieces) > 1 and short == "drop" and len(pieces[-1]) < cut:
+    pieces = _pieces(tokenizer, file, length, limit)
+    if len(pieces) > 1 and short == "drop" and len(pieces[-1]) < length:
         pieces = pieces[:-1]
     _require_known(np.concatenate(pieces), "input_ids", loaded.model)
-    filler = next(
-        (token for token in (tokenizer.pad_token_id, tokenizer.eos_token_id) if token is not None),
-        0,
-    )
+    filler = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
     def make(start: int, end: int) -> Batch:
         chosen = pieces[start:end]
         width = max(map(len, chosen))
-        ids = torch.full((len(chosen), width), int(filler))
+        ids = torch.full((len(chosen), width), int(filler or 0))
         mask = torch.zeros_like(ids)
         for row, piece in enumerate(chosen):
             ids[row, : len(piece)] = torch.from_numpy(piece)
             mask[row, : len(piece)] = 1
         return {"input_ids": ids, "attention_mask": mask}
 
-    return Batches(len(pieces), size, make)
+    return Batches(len(pieces), batch, make)
 
 
-def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object = None) -> Batches:
+@checked
+def read_images(
+    loaded: Loaded, folder: object, batch: Count = 8, limit: Count | None = None
+) -> Batches:
     """The images of a folder and those below it (png, jpg, webp), in the order of their names.
 
-    With a `limit`, so many are spread evenly over them: folders are often made by classes.
+    With a `limit`, that many are spread evenly over them: folders are often made by classes.
     They are resized, cropped and normalised as preprocessor_config.json says; without that file
     to the size in the model's settings, with values from -1 to 1.
     """
-    size = require_whole("batch", batch, 1)
-    most = None if limit is None else require_whole("limit", limit, 1)
     where = Path(folder) if isinstance(folder, (str, Path)) else None
     if where is None or not where.is_dir():
         raise InputError("there is no such folder of images", folder, "Pass the path of a folder.")
     every = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)
     if not every:
         raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
-    count = len(every) if most is None else min(most, len(every))
-    files = [every[number * len(every) // count] for number in range(count)]
+    files = [every[number] for number in _spread(len(every), limit)]
     name = "images" if isinstance(loaded.model, ViT) else "pixel_values"
     _require_names(loaded.model, [name])
     look = image_settings(loaded)
@@ -125,15 +116,15 @@ def read_images(loaded: Loaded, folder: object, batch: object = 8, limit: object
         pixels = [look.pixels(path) for path in files[start:end]]
         return {name: torch.from_numpy(np.stack(pixels))}
 
-    return Batches(len(files), size, make)
+    return Batches(len(files), batch, make)
 
 
-def read_arrays(model: nn.Module, path: object, batch: object = 8, limit: object = None) -> Batches:
+@checked
+def read_arrays(
+    model: nn.Module, path: object, batch: Count = 8, limit: Count | None = None
+) -> Batches:
     """Arrays of an .npz file, named as the arguments of the model's forward; inputs come first."""
-    size = require_whole("batch", batch, 1)
-    most = None if limit is None else require_whole("limit", limit, 1)
-    file = _file(path)
-    arrays = _arrays(file)
+    arrays = _arrays(_file(path))
     _require_names(model, list(arrays))
     counts = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
     if len(set(counts.values())) > 1 or min(counts.values()) == 0:
@@ -148,7 +139,13 @@ def read_arrays(model: nn.Module, path: object, batch: object = 8, limit: object
     def make(start: int, end: int) -> Batch:
         return {name: tensor[start:end] for name, tensor in tensors.items()}
 
-    return Batches(inputs if most is None else min(inputs, most), size, make)
+    return Batches(inputs if limit is None else min(inputs, limit), batch, make)
+
+
+def _spread(count: int, most: int | None) -> list[int]:
+    """The numbers of at most `most` of `count` things, evenly spread; of all without a limit."""
+    taken = count if most is None else min(most, count)
+    return [number * count // taken for number in range(taken)]
 
 
 def _file(path: object) -> Path:
@@ -165,14 +162,11 @@ def _pieces(tokenizer: Any, file: Path, length: int, most: int | None) -> list[n
     window = length * _BYTES_PER_TOKEN
     size = file.stat().st_size
     if most is not None and size > most * window:
-        starts = [number * size // most for number in range(most)]
-        pieces = [_window(tokenizer, file, start, window, length) for start in starts]
+        pieces = [_window(tokenizer, file, start, window, length) for start in _spread(size, most)]
         if min(map(len, pieces)) == length:
             return pieces
     pieces = _cut(tokenizer, _text(file), length)
-    if most is None or len(pieces) <= most:
-        return pieces
-    return [pieces[number * len(pieces) // most] for number in range(most)]
+    return [pieces[number] for number in _spread(len(pieces), most)]
 
 
 def _window(tokenizer: Any, file: Path, start: int, window: int, length: int) -> np.ndarray:
@@ -271,7 +265,11 @@ def _tensor(name: str, array: np.ndarray, model: nn.Module) -> Tensor:
     if name in _TOKENS:
         if kind not in "iu":
             raise InputError(f"{name} must be whole numbers", str(array.dtype), "Pass int64.")
-        _require_short(array, name, model)
+        if array.ndim != 2 or array.shape[1] == 0:
+            raise InputError(
+                f"{name} must be of shape (inputs, tokens)", array.shape, "Reshape it."
+            )
+        _require_short(name, array.shape[1], longest_of(model))
         _require_known(array, name, model)
     return torch.from_numpy(array.astype({"f": np.float32, "b": np.bool_}.get(kind, np.int64)))
 
@@ -288,13 +286,10 @@ def _require_known(ids: np.ndarray, name: str, model: nn.Module) -> None:
         )
 
 
-def _require_short(ids: np.ndarray, name: str, model: nn.Module) -> None:
-    longest = longest_of(model)
-    if ids.ndim != 2 or ids.shape[1] == 0:
-        raise InputError(f"{name} must be of shape (inputs, tokens)", ids.shape, "Reshape it.")
-    if longest is not None and ids.shape[1] > longest:
+def _require_short(name: str, tokens: int, longest: int | None) -> None:
+    if longest is not None and tokens > longest:
         raise InputError(
-            f"{name} is longer than the model's positions",
-            ids.shape[1],
+            f"{name} is longer than the model's positions, which are at most {longest} tokens",
+            tokens,
             f"Cut the inputs to {longest} tokens.",
         )

@@ -12,7 +12,6 @@ of these directions are used. `attnrate.profile` measures that.
 
 import re
 import warnings
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,23 @@ import torch
 from jaxtyping import Float
 
 from attnrate.errors import AccuracyWarning, InputError, require_whole
-from attnrate.spectra.checkpoint import Checkpoint, gguf_file, local_folder, open_checkpoint
-from attnrate.spectra.measures import law_columns, rank_of, stable_rank
+from attnrate.spectra.batches import is_finite
+from attnrate.spectra.capture import PROJECTIONS
+from attnrate.spectra.checkpoint import (
+    Checkpoint,
+    gguf_file,
+    local_folder,
+    open_checkpoint,
+    opened,
+)
+from attnrate.spectra.measures import (
+    SHARES,
+    law_columns,
+    law_counts,
+    rank_columns,
+    rank_words,
+    stable_rank,
+)
 from attnrate.theory.decay import fit_decay
 from attnrate.training.checkpoint import facts_of
 
@@ -31,19 +45,15 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
-# how families name the weights of queries and of keys, after the name of the layer
-_APART = (
-    ("query.weight", "key.weight"),  # BERT and its relatives, ViT as it was
-    ("q_proj.weight", "k_proj.weight"),  # Llama, Mistral, Qwen, Whisper, BART, CLIP, ViT as it is
-    ("q.weight", "k.weight"),  # MPNet, T5
-    ("q_lin.weight", "k_lin.weight"),  # DistilBERT
-    ("q_proj_weight", "k_proj_weight"),  # torch.nn.MultiheadAttention with kdim
-    ("W_Q.weight", "W_K.weight"),  # this package
-)
+# keys by queries, after the name of the layer; the last is torch.nn.MultiheadAttention with kdim
+_KEYS_OF = {f"{query}.weight": f"{key}.weight" for query, key, _ in PROJECTIONS}
+_KEYS_OF["q_proj_weight"] = "k_proj_weight"
 # queries, keys and values in one tensor, side by side (GPT-2's Conv1D) or stacked (torch's Linear)
 _FUSED = ("c_attn.weight", "in_proj_weight")
 # others that are attention, too, of families that are not known here
 _UNKNOWN = ("qkv.weight", "Wqkv.weight", "query_key_value.weight", "qkv_proj.weight")
+_ENDS = "|".join(map(re.escape, (*_KEYS_OF, *_FUSED, *_UNKNOWN)))
+_NAME = re.compile(rf"((?:.*\.)?)({_ENDS})", re.DOTALL)
 _PLAIN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads")
 
@@ -83,18 +93,12 @@ class WeightSpectra:
     def __str__(self) -> str:
         frame = self.to_frame()
         sizes = " and ".join(map(str, sorted(set(frame.m_h))))
-        laws = ", ".join(f"{law} {count}" for law, count in Counter(frame.law).most_common())
-        shares = [
-            f"{share} of the energy of W_QᵀW_K lies in {ranks.median():g} dimensions in the median "
-            f"head ({ranks.min()} to {ranks.max()})."
-            for share, ranks in (("99 %", frame.rank99), ("99.9 %", frame.rank999))
-        ]
         return "\n".join(
             (
                 f"{self.model}, weights only: {len(self.layers)} attention layers, {len(frame)} "
                 f"heads of size {sizes}.",
-                *shares,
-                f"Laws of decay of the {len(frame)} spectra: {laws}.",
+                *(rank_words(frame, each, "the energy of W_QᵀW_K") + "." for each in SHARES),
+                law_counts(frame, "spectra"),
                 "Weights alone do not know the data: profile the model on inputs before cutting.",
             )
         )
@@ -104,7 +108,7 @@ def weight_spectra(source: object, heads: object = None) -> WeightSpectra:
     """Spectra of W_Qᵀ W_K of every head of a local folder of safetensors files, in float64.
 
     `heads` is the number of query heads of a layer, for a checkpoint without a config.json that
-    says it. Heads that share keys (grouped queries) are told from the tensors' shapes.
+    says it. Heads that share keys (grouped queries) are known by the tensors' shapes.
     """
     folder = local_folder(source)
     if folder is None:
@@ -117,9 +121,8 @@ def weight_spectra(source: object, heads: object = None) -> WeightSpectra:
         )
     count = None if heads is None else require_whole("heads", heads, 1)
     checkpoint = open_checkpoint(folder, need_config=False)
-    found = _layers(checkpoint)
     layers = []
-    for name, tensors in found:
+    for name, tensors in _layers(checkpoint):
         query, key = _weights(checkpoint, tensors)
         known = _head_count(checkpoint, name) if count is None else count
         layers.append(_spectra(name, query, key, known, checkpoint.config))
@@ -142,38 +145,33 @@ def _layers(checkpoint: Checkpoint) -> list[tuple[str, tuple[str, ...]]]:
     """Layers with the names of their tensors: queries and keys, or the one that holds both."""
     names = checkpoint.place_of
     found: dict[str, tuple[str, ...]] = {}
-    for name in names:
-        for queries, keys in _APART:
-            layer = _before(name, queries)
-            if layer is not None and layer + keys in names:
-                found[layer] = (name, layer + keys)
-        for fused in _FUSED:
-            layer = _before(name, fused)
-            if layer is None:
-                continue
-            crossed = f"{layer}q_attn.weight"  # GPT-2 has the queries of cross attention apart
+    left = []
+    for name, match in zip(names, map(_NAME.fullmatch, names), strict=True):
+        if match is None:
+            continue
+        layer, end = match.groups()
+        crossed = f"{layer}q_attn.weight"  # GPT-2 has the queries of cross attention apart
+        if end in _UNKNOWN:
+            left.append(name)
+        elif end in _FUSED:
             found[layer] = (crossed, name) if crossed in names else (name,)
+        elif layer + _KEYS_OF[end] in names:
+            found[layer] = (name, layer + _KEYS_OF[end])
     if not found:
         raise InputError(
             "no attention of a known family is among the tensors",
             sorted(names)[:20],
-            "Known are the names " + ", ".join([pair[0] for pair in _APART] + list(_FUSED)) + ".",
+            f"Known are the names {', '.join((*_KEYS_OF, *_FUSED))}.",
         )
-    left = sorted(n for n in names if any(_before(n, end) is not None for end in _UNKNOWN))
     if left:
         warnings.warn(
-            f"attention of families that are not known is left out: {', '.join(left[:5])}"
+            f"attention of families that are not known is left out: {', '.join(sorted(left)[:5])}"
             + (f" and {len(left) - 5} more" if len(left) > 5 else ""),
             AccuracyWarning,
             stacklevel=3,
         )
     ordered = sorted(found, key=_order)
     return [(layer.rstrip(".") or "attention", found[layer]) for layer in ordered]
-
-
-def _before(name: str, end: str) -> str | None:
-    """What stands before the last words of a name, with its dot; None if they are not its last."""
-    return name.removesuffix(end) if name == end or name.endswith(f".{end}") else None
 
 
 def _order(layer: str) -> tuple[object, ...]:
@@ -185,13 +183,12 @@ def _order(layer: str) -> tuple[object, ...]:
 
 def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Tensor]:
     """Queries (rows, d) and keys (rows, e) of one layer, in float64."""
-    query = _read(checkpoint, names[0])
-    if len(names) == 2 and names[0].endswith("q_attn.weight"):
-        key, _ = _read(checkpoint, names[1]).mT.chunk(2)
-        return query.mT.double(), key.double()
-    if len(names) == 2:
-        return query.double(), _read(checkpoint, names[1]).double()
-    high, wide = query.shape
+    first, *others = (_read(checkpoint, name) for name in names)
+    if others and names[0].endswith("q_attn.weight"):
+        return first.mT.double(), others[0].mT.chunk(2)[0].double()
+    if others:
+        return first.double(), others[0].double()
+    high, wide = first.shape
     if 3 * high != wide and 3 * wide != high:
         raise InputError(
             f"{names[0]} does not hold queries, keys and values of one size, side by side or "
@@ -199,23 +196,14 @@ def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Te
             (high, wide),
             "Profile the model on inputs instead.",
         )
-    first, second, _ = (query if high > wide else query.mT).chunk(3)
-    return first.double(), second.double()
+    query, key, _ = (first if high > wide else first.mT).chunk(3)
+    return query.double(), key.double()
 
 
 def _read(checkpoint: Checkpoint, name: str) -> Tensor:
-    from safetensors import SafetensorError, safe_open
-
     # opened anew for every tensor, so that pages of the file do not stay with the process
-    try:
-        with safe_open(checkpoint.place_of[name], framework="pt") as file:
-            tensor: Tensor = file.get_tensor(name)
-    except (SafetensorError, OSError, ValueError, RuntimeError) as problem:
-        raise InputError(
-            f"the tensor {name} cannot be read ({problem})",
-            str(checkpoint.place_of[name]),
-            "Download or copy the file once more.",
-        ) from None
+    with opened(checkpoint.place_of[name], f"the tensor {name} cannot be read") as file:
+        tensor: Tensor = file.get_tensor(name)
     # floating point numbers of 8 bits and fewer mean nothing without the scales beside them
     if tensor.dtype not in _PLAIN or tensor.dim() != 2 or not tensor.numel():
         raise InputError(
@@ -223,7 +211,7 @@ def _read(checkpoint: Checkpoint, name: str) -> Tensor:
             (str(tensor.dtype), tuple(tensor.shape)),
             "Quantised weights have to be saved in float first.",
         )
-    if not bool(torch.isfinite(torch.stack(torch.aminmax(tensor.float()))).all()):
+    if not is_finite(tensor.float()):
         raise InputError("a tensor holds nan or inf", name, "Train or download the model again.")
     return tensor
 
@@ -279,7 +267,6 @@ def _row(number: int, layer: LayerWeights, head: int) -> dict[str, Any]:
         "m_h": len(sigma),
         "sigma_1": float(sigma[0]),
         "stable_rank": float(stable_rank(sigma)),
-        "rank99": int(rank_of(sigma, 0.99)),
-        "rank999": int(rank_of(sigma, 0.999)),
+        **rank_columns(sigma),
         **law_columns(fit_decay(sigma)),
     }

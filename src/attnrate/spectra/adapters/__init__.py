@@ -1,33 +1,26 @@
-"""The families of models that attnrate can look into; one file each."""
+"""The families of models that attnrate can look into, and which of them a model is of.
+
+- `families`: those of `transformers`, as data over one generic adapter
+- `mha`: torch.nn.MultiheadAttention; `own`: this package's own models
+- `interface` and `hooks`: how attention is watched, by the interface of `transformers` or by hooks
+"""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import cast
 
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.spectra.adapters.bert import Bert
-from attnrate.spectra.adapters.gpt2 import GPT2
-from attnrate.spectra.adapters.llama import Llama
+from attnrate.spectra.adapters.families import FAMILIES
 from attnrate.spectra.adapters.mha import MultiheadAttention
-from attnrate.spectra.adapters.mpnet import MPNet
 from attnrate.spectra.adapters.own import Own
-from attnrate.spectra.adapters.together import Together
-from attnrate.spectra.adapters.vit import ViT
-from attnrate.spectra.adapters.whisper import Whisper
 from attnrate.spectra.batches import require_module
-from attnrate.spectra.capture import Adapter, Site
+from attnrate.spectra.capture import Adapter, Edit, See, Site
 
-_ADAPTERS: list[Adapter] = [
-    Bert(),
-    MPNet(),
-    ViT(),
-    GPT2(),
-    Llama(),
-    Whisper(),
-    MultiheadAttention(),
-    Own(),
-]
+_ADAPTERS: list[Adapter] = [*FAMILIES, MultiheadAttention(), Own()]
 
 
 def register(adapter: object) -> None:
@@ -67,7 +60,38 @@ def adapter_for(model: object) -> tuple[Adapter, list[Site]]:
         return found[0]
     place = {id(part): index for index, part in enumerate(model.modules())}
     found.sort(key=lambda family: place[id(family[1][0].module)])
-    return Together(found), [site for _, sites in found for site in sites]
+    return _Together(found), [site for _, sites in found for site in sites]
+
+
+@dataclass(frozen=True)
+class _Together:
+    """Several adapters as one, for a model such as an image encoder with a text decoder.
+
+    Each sees to the attention layers that it found itself.
+    """
+
+    found: list[tuple[Adapter, list[Site]]]
+
+    @property
+    def family(self) -> str:
+        """The names of the families, in the order in which the model has them."""
+        return " + ".join(adapter.family for adapter, _ in self.found)
+
+    def sites(self, model: nn.Module) -> list[Site]:
+        """The attention layers of all families, one family after the other."""
+        return [site for adapter, _ in self.found for site in adapter.sites(model)]
+
+    @contextmanager
+    def watch(
+        self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
+    ) -> Iterator[None]:
+        """All watches at once."""
+        with ExitStack() as stack:
+            for adapter, own in self.found:
+                known = {id(site.module) for site in own}
+                mine = [site for site in sites if id(site.module) in known]
+                stack.enter_context(adapter.watch(model, mine, see, edit))
+            yield
 
 
 def _unknown(model: nn.Module) -> InputError:

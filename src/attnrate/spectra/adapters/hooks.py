@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import nn
-from torch.utils.hooks import RemovableHandle
 
-from attnrate.spectra.capture import Call, Edit, See, Site
+from attnrate.spectra.capture import PROJECTIONS, Call, Edit, See, Site
 
 Tensor = torch.Tensor
 Parts = Callable[[Any], tuple[nn.Module, nn.Module, nn.Module]]
@@ -17,15 +16,6 @@ Parts = Callable[[Any], tuple[nn.Module, nn.Module, nn.Module]]
 
 Made = Callable[[Site, Tensor, Tensor, Tensor, dict[str, Any]], Call]
 """A site, what its parts gave with heads apart, and the arguments of its module, to a call."""
-
-
-@contextmanager
-def hooked(handle: RemovableHandle) -> Iterator[None]:
-    """Remove the hook at the end."""
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 @contextmanager
@@ -40,19 +30,33 @@ def watch_outputs(
     """Watch sites at their parts. `names` are those of their modules' positional arguments."""
     with ExitStack() as stack:
         for site in sites:
+            own = parts(site.module)
             # The last hook at a part runs first: what is seen is not edited yet, while a watch
             # around this one sees what this one has edited.
             if edit is not None:
-                stack.enter_context(_edited(site, edit, parts(site.module)[0]))
+                hook = _editing(site, edit)
+                stack.enter_context(own[0].register_forward_hook(hook, prepend=True))
             if see is not None:
-                stack.enter_context(_seen(site, see, parts(site.module), made, names))
+                _look(stack, site, own, see, made, names)
         yield
 
 
-@contextmanager
-def _seen(
-    site: Site, see: See, parts: tuple[nn.Module, ...], made: Made, names: tuple[str, ...]
-) -> Iterator[None]:
+def projections(module: nn.Module) -> tuple[nn.Module, nn.Module, nn.Module]:
+    """The parts of a module that make queries, keys and values, by the names of known families."""
+    parts = dict(module.named_children())
+    query, key, value = next(names for names in PROJECTIONS if parts.keys() >= {*names})
+    return parts[query], parts[key], parts[value]
+
+
+def _look(
+    stack: ExitStack,
+    site: Site,
+    parts: tuple[nn.Module, ...],
+    see: See,
+    made: Made,
+    names: tuple[str, ...],
+) -> None:
+    """Hand over the site's calls for as long as the stack is open."""
     given: dict[str, Any] = {}
     outputs: dict[int, Tensor] = {}
 
@@ -73,22 +77,18 @@ def _seen(
         outputs.clear()
         see(site, call)
 
-    with ExitStack() as stack:
-        stack.enter_context(hooked(site.module.register_forward_pre_hook(before, with_kwargs=True)))
-        for index, part in enumerate(parts):
-            stack.enter_context(hooked(part.register_forward_hook(keep(index), prepend=True)))
-        stack.enter_context(hooked(site.module.register_forward_hook(after)))
-        yield
+    stack.enter_context(site.module.register_forward_pre_hook(before, with_kwargs=True))
+    for index, part in enumerate(parts):
+        stack.enter_context(part.register_forward_hook(keep(index), prepend=True))
+    stack.enter_context(site.module.register_forward_hook(after))
 
 
-@contextmanager
-def _edited(site: Site, edit: Edit, part: nn.Module) -> Iterator[None]:
+def _editing(site: Site, edit: Edit) -> Callable[..., Tensor]:
     def hook(_module: nn.Module, _args: object, output: Tensor) -> Tensor:
         edited = edit(site, split(output, site.heads))
         return edited.transpose(1, 2).reshape(output.shape)
 
-    with hooked(part.register_forward_hook(hook, prepend=True)):
-        yield
+    return hook
 
 
 def split(

@@ -13,43 +13,11 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.spectra.adapters.hooks import hooked
 from attnrate.spectra.capture import Call, Edit, Mask, See, Site
 
 Tensor = torch.Tensor
 Plain = Callable[[Any], tuple[nn.Module, nn.Module]]
 """A site's module to the two of its parts that give queries and keys before the rotation."""
-
-# What an encoder-decoder of two models calls the mask of its encoder's states, as its decoder's
-# keys: patches have no padding, and frames of sound are fewer than the mask's entries.
-_PAIRS = {
-    "EncoderDecoderModel": "attention_mask",
-    "VisionEncoderDecoderModel": None,
-    "SpeechEncoderDecoderModel": None,
-}
-
-
-def modules_of(model: nn.Module, *names: str) -> list[tuple[str, Any]]:
-    """Parts of the model whose class, of `transformers` itself, has one of these names."""
-    return [
-        (path, part)
-        for path, part in model.named_modules()
-        if type(part).__name__ in names and _of_transformers(part)
-    ]
-
-
-def text_streams(model: nn.Module, path: str, kind: str) -> tuple[str, str | None]:
-    """What the masks of a text model's site are called, alone or as half of an encoder-decoder."""
-    pair = type(model).__name__
-    own: str = "attention_mask"
-    other: str | None = "encoder_attention_mask"
-    if pair in _PAIRS and _of_transformers(model) and path.startswith("decoder."):
-        own, other = "decoder_attention_mask", _PAIRS[pair]
-    return own, other if kind == "cross" else own
-
-
-def _of_transformers(part: nn.Module) -> bool:
-    return type(part).__module__.startswith("transformers.")
 
 
 @contextmanager
@@ -92,17 +60,14 @@ def watch_interface(
             for site in sites:
                 for name, part in zip(("query", "key"), plain(site.module), strict=True):
                     keep = _keep_output(before[id(site.module)], name, site.m_h)
-                    stack.enter_context(hooked(part.register_forward_hook(keep)))
-        had = "get_interface" in vars(table)
+                    stack.enter_context(part.register_forward_hook(keep))
+        # A watch inside another one gives back the outer one's table.
+        if "get_interface" in vars(table):
+            stack.callback(setattr, table, "get_interface", original)
+        else:
+            stack.callback(delattr, table, "get_interface")
         table.get_interface = get_interface
-        try:
-            yield
-        finally:
-            # A watch inside another one gives back the outer one's table.
-            if had:
-                table.get_interface = original
-            else:
-                del table.get_interface
+        yield
 
 
 def _keep_output(keep: dict[str, Tensor], name: str, m_h: int) -> Callable[..., None]:
@@ -152,18 +117,14 @@ def _mask(
     batch, heads, T = query.shape[:3]
     S, device = key.shape[2], key.device
     if mask is not None and not isinstance(mask, Tensor):
-        allowed, wide = mask.mask_mod, (batch, heads, T, S)
+        allowed = mask.mask_mod
 
         def rows_of(rows: slice) -> Tensor:
             """The mask of these rows alone: all of it may not fit into memory."""
-            places = [torch.arange(count, device=device) for count in wide]
-            places[2] = places[2][rows]
-            b, h, t, s = (
-                each.view([-1 if axis == own else 1 for axis in range(4)])
-                for own, each in enumerate(places)
-            )
-            found: Tensor = allowed(b, h, t, s)
-            return found.expand(batch, -1, len(places[2]), S)
+            b, h, t, s = (torch.arange(count, device=device) for count in (batch, heads, T, S))
+            axes = b.view(-1, 1, 1, 1), h.view(-1, 1, 1), t[None, None, rows, None], s
+            found: Tensor = allowed(*axes)
+            return found.expand(batch, -1, axes[2].shape[2], S)
 
         return rows_of, False
     if eager or (mask is not None and mask.dim() == 4):

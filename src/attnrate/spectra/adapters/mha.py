@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from attnrate.errors import InputError
-from attnrate.spectra.adapters.hooks import hooked, split
+from attnrate.spectra.adapters.hooks import split
 from attnrate.spectra.capture import Call, Edit, See, Site
 
 Tensor = torch.Tensor
@@ -32,7 +32,7 @@ class MultiheadAttention:
     family = "torch.nn.MultiheadAttention"
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """Every such layer; one that is made for cross attention is told by its place or sizes."""
+        """Every such layer; one that is made for cross attention is known by its place or sizes."""
         across = {
             id(part.multihead_attn)
             for part in model.modules()
@@ -80,12 +80,11 @@ class MultiheadAttention:
                 if isinstance(part, nn.TransformerDecoderLayer):
                     hook = keep_padding(part.multihead_attn)
                     handle = part.self_attn.register_forward_pre_hook(hook, with_kwargs=True)
-                    stack.enter_context(hooked(handle))
+                    stack.enter_context(handle)
             for site in sites:
                 part = site.module
-                stack.enter_context(hooked(part.register_forward_pre_hook(enter(site))))
-                after = part.register_forward_hook(leave, always_call=True)
-                stack.enter_context(hooked(after))
+                stack.enter_context(part.register_forward_pre_hook(enter(site)))
+                stack.enter_context(part.register_forward_hook(leave, always_call=True))
             fast = torch.backends.mha.get_fastpath_enabled()
             stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
             torch.backends.mha.set_fastpath_enabled(False)
@@ -125,7 +124,7 @@ def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
 
 
 def _edited(site: Site, given: Given, edit: Edit) -> Given:
-    """The same call with other queries: they go in where tokens do, with the identity as W_Q."""
+    """The call with other queries, which go in where tokens do, with the identity as W_Q."""
     (W_Q, W_K, W_V), (b_Q, b_K, b_V) = _projections(given)
     plain = functional.linear(given["query"], W_Q, b_Q)
     query = edit(site, split(_batched(plain), site.heads)).transpose(1, 2).flatten(-2)

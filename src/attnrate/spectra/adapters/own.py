@@ -9,7 +9,7 @@ from torch import nn
 from attnrate.models.attention import Layer
 from attnrate.models.multihead import NO_PADDING, Multihead
 from attnrate.models.transformer import Transformer
-from attnrate.spectra.adapters.hooks import watch_outputs
+from attnrate.spectra.adapters.hooks import projections, watch_outputs
 from attnrate.spectra.capture import Call, Edit, See, Site
 
 Tensor = torch.Tensor
@@ -28,40 +28,25 @@ class Own:
         found: list[Site] = []
         for path, part in model.named_modules():
             if isinstance(part, Transformer) and type(part).forward is Transformer.forward:
-                found += _sites(path + "." if path else "", part)
+                inner = {f"inner.{i}": x for i, x in enumerate(part.inner) if isinstance(x, Layer)}
+                prefix = path + "." if path else ""
+                for name, own in {**inner, "last": part}.items():
+                    found.append(_site(prefix + name, own, part))
             if isinstance(part, Multihead) and type(part).forward is Multihead.forward:
-                found.append(_multihead(path, part))
+                # a decoder's layer names its attention to another sequence so
+                kind = "cross" if path.rpartition(".")[2] == "across" else "self"
+                found.append(_site(path or "attention", part, part, kind))
         return found
 
     def watch(
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> AbstractContextManager[None]:
         """By hooks at W_Q, W_K, W_V."""
-        return watch_outputs(sites, see, edit, _parts, _call, ("x", "memory", "padding"))
+        return watch_outputs(sites, see, edit, projections, _call, ("x", "memory", "padding"))
 
 
-def _sites(prefix: str, model: Transformer) -> list[Site]:
-    layers: list[tuple[str, Layer | Transformer]] = [
-        (f"inner.{index}", layer)
-        for index, layer in enumerate(model.inner)
-        if isinstance(layer, Layer)
-    ]
-    return [
-        Site(prefix + name, part, model.heads, model.heads, model.m_h, streams=(None, None))
-        for name, part in [*layers, ("last", model)]
-    ]
-
-
-def _multihead(path: str, part: Multihead) -> Site:
-    # a decoder's layer names its attention to another sequence so
-    kind = "cross" if path.rpartition(".")[2] == "across" else "self"
-    return Site(
-        path or "attention", part, part.heads, part.heads, part.m_h, kind, streams=(None, None)
-    )
-
-
-def _parts(module: Any) -> tuple[nn.Module, nn.Module, nn.Module]:
-    return module.W_Q, module.W_K, module.W_V
+def _site(name: str, part: nn.Module, sizes: Transformer | Multihead, kind: str = "self") -> Site:
+    return Site(name, part, sizes.heads, sizes.heads, sizes.m_h, kind, streams=(None, None))
 
 
 def _call(site: Site, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> Call:

@@ -1,0 +1,186 @@
+"""The families of `transformers` that are known: their classes of attention, and what differs.
+
+A family that goes through the attention interface and reads text is one line of `FAMILIES`. Others
+say besides which entries of a batch tell padding, or how they are to be watched.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnrate.errors import InputError
+from attnrate.spectra.adapters.hooks import projections, watch_outputs
+from attnrate.spectra.adapters.interface import watch_interface
+from attnrate.spectra.capture import Call, Edit, See, Site, Streams
+
+Tensor = torch.Tensor
+Watch = Callable[[list[Site], See | None, Edit | None], AbstractContextManager[None]]
+"""Opens a watch over sites, as an adapter's `watch` does."""
+
+# What an encoder-decoder of two models calls the mask of its encoder's states, as its decoder's
+# keys: patches have no padding, and frames of sound are fewer than the mask's entries.
+_PAIRS = {
+    "EncoderDecoderModel": "attention_mask",
+    "VisionEncoderDecoderModel": None,
+    "SpeechEncoderDecoderModel": None,
+}
+# MiniLM is made of BERT's classes. Those of all others have the same text under another name.
+_LIKE_BERT = (
+    *("Bert", "BertGeneration", "Camembert", "Data2VecText", "Electra", "Ernie"),
+    *("Roberta", "RobertaPreLayerNorm", "XLMRoberta", "XLMRobertaXL"),
+)
+_LIKE_VIT = ("ViT", "DeiT", "Dinov2", "Dinov2WithRegisters", "IJepa", "ViTMAE", "ViTMSN")
+_LIKE_LLAMA = ("Llama", "Mistral", "Qwen2", "Qwen3")
+
+
+def _of_transformers(part: nn.Module) -> bool:
+    return type(part).__module__.startswith("transformers.")
+
+
+def _text(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
+    """The masks of a text model, alone or as half of an encoder-decoder."""
+    own: str = "attention_mask"
+    other: str | None = "encoder_attention_mask"
+    pair = type(model).__name__
+    if pair in _PAIRS and _of_transformers(model) and path.startswith("decoder."):
+        own, other = "decoder_attention_mask", _PAIRS[pair]
+    return own, other if cross else own
+
+
+def _patches(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
+    """Nothing: patches of an image have no padding."""
+    return None, None
+
+
+def _sound(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
+    """The mask of a decoder's tokens; the frames of sound have none.
+
+    Sound is cut or filled to one length and its frames are never masked: silence counts as sound.
+    """
+    queries = "decoder_attention_mask" if part.is_decoder else None
+    return queries, None if cross else queries
+
+
+@dataclass(frozen=True)
+class Family:
+    """The adapter of a family of `transformers`.
+
+    Args:
+        family: Its name.
+        classes: Names of its classes of attention.
+        streams: A model, a site's path and module, and whether it is cross attention, to the
+            entries of a batch that tell which queries and keys are no padding.
+        rotary: Whether queries and keys are turned by their positions.
+        opened: How it is watched: by default through the attention interface.
+
+    """
+
+    family: str
+    classes: tuple[str, ...]
+    streams: Callable[[nn.Module, str, Any, bool], Streams] = _text
+    rotary: bool = False
+    opened: Watch = watch_interface
+
+    def sites(self, model: nn.Module) -> list[Site]:
+        """Every part of such a class, in the order in which the model has them."""
+        return [
+            self._site(model, path, part)
+            for path, part in model.named_modules()
+            if type(part).__name__ in self.classes and _of_transformers(part)
+        ]
+
+    def watch(
+        self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
+    ) -> AbstractContextManager[None]:
+        """Calls of these sites go to `see`, their queries through `edit`."""
+        return self.opened(sites, see, edit)
+
+    def _site(self, model: nn.Module, path: str, part: Any) -> Site:
+        heads = _first_of("num_attention_heads", "num_heads", part, getattr(part, "config", None))
+        cross = _is_cross(path, part)
+        return Site(
+            name=path,
+            module=part,
+            heads=heads,
+            groups=heads // getattr(part, "num_key_value_groups", 1),
+            m_h=_first_of("attention_head_size", "head_dim", part),
+            kind="cross" if cross else "self",
+            rotary=self.rotary,
+            streams=self.streams(model, path, part, cross),
+        )
+
+
+def _first_of(name: str, other: str, *holders: Any) -> int:
+    """A number that families keep under one of two names, at the module or in its settings."""
+    found = (getattr(part, each, None) for part in holders for each in (name, other))
+    return next(int(number) for number in found if number is not None)
+
+
+def _is_cross(path: str, part: Any) -> bool:
+    """Whether keys come from another sequence: by the module's class, what it says, its place."""
+    return (
+        type(part).__name__.endswith("CrossAttention")
+        or getattr(part, "is_cross_attention", False)
+        or path.endswith("encoder_attn")
+    )
+
+
+def _watch_gpt2(
+    sites: list[Site], see: See | None, edit: Edit | None
+) -> AbstractContextManager[None]:
+    """Through the attention interface, which one way of computing does not use."""
+    for site in sites:
+        part: Any = site.module
+        if part.reorder_and_upcast_attn and part.config._attn_implementation == "eager":
+            raise InputError(
+                f"{site.name} computes its logits out of sight; reorder_and_upcast_attn",
+                True,
+                'Call model.set_attn_implementation("sdpa") first, or load the model with '
+                "reorder_and_upcast_attn=False.",
+            )
+    return watch_interface(sites, see, edit)
+
+
+def _before_rotation(part: Any) -> tuple[nn.Module, nn.Module]:
+    # Qwen 3 norms each head's queries and keys after the projection and before the rotation.
+    if hasattr(part, "q_norm"):
+        return part.q_norm, part.k_norm
+    return part.q_proj, part.k_proj
+
+
+def _call_of_mpnet(
+    site: Site, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]
+) -> Call:
+    mask, bias = given.get("attention_mask"), given.get("position_bias")
+    return Call(query, key, value, site.m_h**-0.5, mask, bias)
+
+
+FAMILIES = (
+    Family("bert", tuple(f"{name}{k}Attention" for name in _LIKE_BERT for k in ("Self", "Cross"))),
+    # Its attention is of its own making, with a position bias that all layers share.
+    Family(
+        "mpnet",
+        ("MPNetSelfAttention",),
+        opened=partial(
+            watch_outputs,
+            parts=projections,
+            made=_call_of_mpnet,
+            names=("hidden_states", "attention_mask", "position_bias"),
+        ),
+    ),
+    Family("vit", tuple(f"{name}Attention" for name in _LIKE_VIT), _patches),
+    Family("gpt2", ("GPT2Attention",), opened=_watch_gpt2),
+    Family(
+        "llama",
+        tuple(f"{name}Attention" for name in _LIKE_LLAMA),
+        rotary=True,
+        opened=partial(watch_interface, plain=_before_rotation),
+    ),
+    # Queries arrive scaled by 1/√m_h already, so a call's scale is 1.
+    Family("whisper", ("WhisperAttention",), _sound),
+)
