@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnrate.experiments.claims import claim_of, judge
+from attnrate.experiments.claims import at_least, at_most, below, claim_of, judge
 from attnrate.statistics import Interval
 
 
@@ -29,3 +29,13 @@ def test_a_claim_has_its_experiment_s_name_and_the_interval_of_its_number() -> N
     bounded = claim_of("fig1", "a", "b", "c", "open", "d", Interval(2.0, 1.0, 3.0, 4))
     assert (bounded.value, bounded.low, bounded.high) == (2.0, 1.0, 3.0)
     assert claim_of("fig1", "a", "b", "c", "open", "d").value is None
+
+
+def test_verdicts_go_by_the_side_on_which_an_interval_lies():
+    inside, touching = Interval(0.5, 0.4, 0.6, 3), Interval(0.4, 0.3, 0.5, 3)
+    alone = Interval(0.1, float("nan"), float("nan"), 1)
+    assert at_most(inside, 0.5) == at_least(inside, 0.5) == below(inside, 0.5) == "open"
+    assert (at_most(touching, 0.5), below(touching, 0.5)) == ("holds", "open")
+    assert (at_least(touching, 0.3), at_least(touching, 0.6)) == ("holds", "does not hold")
+    assert at_most(inside, 0.3) == below(inside, 0.3) == "does not hold"
+    assert at_most(alone, 0.5) == at_least(alone, 0.0) == below(alone, 0.5) == "open"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnrate.errors import InputError
-from attnrate.experiments.claims import Verdict, claim_from_plain
+from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.record import (
     FORMAT,
     load_record,
@@ -209,9 +209,9 @@ def test_a_table_is_the_same_through_json(plain: dict[str, Any]) -> None:
 
 @given(CLAIMS)
 def test_a_claim_is_the_same_through_json(plain: dict[str, Any]) -> None:
-    claim = claim_from_plain(plain)
+    claim = Claim(**plain)
     assert claim.to_plain() == plain
-    assert claim_from_plain(through_json(claim.to_plain())) == claim
+    assert Claim(**through_json(claim.to_plain())) == claim
 
 
 @FEW

@@ -11,7 +11,7 @@ import pytest
 from attnrate.data.cifar10 import cifar10
 from attnrate.data.registry import cache_folder
 from attnrate.experiments.paper import fig3
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 
 pytestmark = pytest.mark.realdata
 

@@ -12,8 +12,7 @@ from attnrate.experiments import load
 from attnrate.experiments.contract import Conclusion, Done, Results
 from attnrate.experiments.kits import maps
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.run import results_of
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import results_of, run_job
 from attnrate.fitting.records import Finished
 
 Fits = Sequence[Done[Any, Any]]

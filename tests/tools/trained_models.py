@@ -15,7 +15,7 @@ from attnrate.experiments.contract import (
     to_plain,
 )
 from attnrate.experiments.kits.images import FirstHead, ImageOutcome, ImageRun, Spectra, Untuned
-from attnrate.experiments.paper.table1_translation import TextOutcome, TextRun
+from attnrate.experiments.kits.real import TextOutcome, TextRun
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
 from attnrate.training.epochs import EpochSummary, rounded
 from attnrate.training.images import ImageErrors

@@ -1,9 +1,12 @@
 """The paper's figures, tables and questions as experiments, and the running of them.
 
-`contract.py` says what an experiment is; `paper/` has them, one file each, found by being there;
-`kits/` has what several share. `claims.py` has claims and the rules of verdicts. `run.py` runs all
-jobs as one sweep (`turns.py` orders them, `work.py` runs one in a worker) and concludes;
-`record.py` keeps conclusions.
+- `contract.py` says what an experiment is: jobs with typed settings and typed outcomes, a plan of
+  them, and what is concluded from those that are finished
+- `paper/` has the experiments, one file each, found by being there
+- `kits/` has what several of them share
+- `claims.py` has claims and the rules of verdicts
+- `run.py` runs all jobs as one sweep, each by `run_job` in a worker, and concludes
+- `record.py` keeps conclusions as JSON
 """
 
 from functools import cache
@@ -16,29 +19,22 @@ from attnrate.experiments.contract import Experiment
 
 
 @cache
-def modules() -> tuple[str, ...]:
-    """The files of `paper/`; that of mixing-rank is mixing_rank."""
-    return tuple(sorted(found.name for found in iter_modules(paper.__path__)))
+def experiments() -> dict[str, Experiment]:
+    """All experiments of the files of `paper/` by name, in the order of the page."""
+    files = [import_module(f"{paper.__name__}.{one.name}") for one in iter_modules(paper.__path__)]
+    found = [one for file in files for one in vars(file).values() if isinstance(one, Experiment)]
+    return {one.name: one for one in sorted(found, key=lambda one: one.order)}
 
 
-@cache
 def names() -> tuple[str, ...]:
     """The names of all experiments, in the order of the page."""
-    every = [_experiment(module) for module in modules()]
-    return tuple(one.name for one in sorted(every, key=lambda one: one.order))
+    return tuple(experiments())
 
 
 def load(name: object) -> Experiment:
     """The experiment of that name, or that has a part of that name; InputError for another."""
     if isinstance(name, str):
-        if name.replace("-", "_") in modules():
-            return _experiment(name.replace("-", "_"))
-        for module in modules():
-            if name in _experiment(module).parts:
-                return _experiment(module)
+        for one in experiments().values():
+            if name.replace("_", "-") == one.name or name in one.parts:
+                return one
     raise InputError("there is no such experiment", name, hint(str(name), names()))
-
-
-def _experiment(module: str) -> Experiment:
-    found: Experiment = import_module(f"{paper.__name__}.{module}").EXPERIMENT
-    return found

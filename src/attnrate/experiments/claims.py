@@ -1,7 +1,8 @@
 """Claims: sentences of the paper that a run can confirm or refute, with evidence and verdict."""
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from attnrate.statistics import Interval
@@ -33,17 +34,17 @@ class Claim:
         if self.verdict not in get_args(Verdict):
             raise ValueError(f"claim {self.name}: {self.verdict!r} is no verdict")
 
+    def untestable(self, why: str) -> "Claim":
+        """The claim as it stands where its data could not be had, and why."""
+        said = replace(self, verdict="not testable here", evidence="no data.", correction=why)
+        return replace(said, value=None, low=None, high=None)
+
     def to_plain(self) -> dict[str, Any]:
         """The claim as JSON values; numbers that are not finite become None."""
         return {
             key: None if isinstance(v, float) and not math.isfinite(v) else v
             for key, v in asdict(self).items()
         }
-
-
-def claim_from_plain(plain: dict[str, Any]) -> Claim:
-    """The inverse of `Claim.to_plain`."""
-    return Claim(**plain)
 
 
 def judge(holds: bool, fails: bool, enough: bool = True) -> Verdict:
@@ -54,6 +55,26 @@ def judge(holds: bool, fails: bool, enough: bool = True) -> Verdict:
     if not enough:
         return "open"
     return "holds" if holds else "does not hold" if fails else "open"
+
+
+def at_most(found: Interval, limit: float) -> Verdict:
+    """Whether a value is at most `limit`: its interval must lie on one side; without any, open."""
+    return judge(found.high <= limit, found.low > limit)
+
+
+def at_least(found: Interval, limit: float) -> Verdict:
+    """Whether a value is at least `limit`: its interval must lie on one side; without any, open."""
+    return judge(found.low >= limit, found.high < limit)
+
+
+def below(found: Interval, limit: float) -> Verdict:
+    """Whether a value is below `limit`, and not just there; without an interval, open."""
+    return judge(found.high < limit, found.low > limit)
+
+
+def if_corrected(verdict: Verdict, how: str) -> str:
+    """`how` a statement must be read to hold, where its verdict says so; otherwise nothing."""
+    return how if verdict == "holds when corrected" else ""
 
 
 def claim_of(
@@ -71,3 +92,10 @@ def claim_of(
         found = Interval(math.nan if found is None else found, math.nan, math.nan, 1)
     full = f"{experiment}-{name}"
     return Claim(full, place, statement, experiment, verdict, evidence, *found.limits, correction)
+
+
+def decided(claims: Sequence[Claim]) -> str:
+    """The verdicts that a run came to, in one paragraph; open claims stand in their table only."""
+    kept = [each for each in claims if each.verdict != "open"]
+    told = [f"{each.statement} {each.verdict.capitalize()}: {each.evidence}" for each in kept]
+    return " ".join(told) or "This run is too small to decide any of the claims."

@@ -1,9 +1,10 @@
 """What an experiment is: typed jobs to run, and what their outcomes say.
 
-An experiment is a file of `paper/` with an object EXPERIMENT; it is found by being there. `plan`
-lists its jobs: fits, or work of its own. All jobs of all experiments go into one sweep, which
-stores, resumes and runs them by any engine. `conclude` then turns outcomes into figures, tables,
-paragraphs and claims, without training anything, so that it can be repeated at no cost.
+An experiment is a file of `paper/` with an `Experiment`, by custom EXPERIMENT; it is found by being
+there. `plan` lists its jobs: fits, or work of its own. All jobs of all experiments go into one
+sweep, which stores, resumes and runs them by any engine. `conclude` then turns outcomes into
+figures, tables, paragraphs and claims, without training anything, so that it can be repeated at no
+cost.
 
 A job of another kind than a fit is a frozen dataclass: its fields are its settings, and `run`
 returns another frozen dataclass, its outcome. Both go to JSON and back by themselves.
@@ -20,25 +21,18 @@ returns another frozen dataclass, its outcome. Both go to JSON and back by thems
         def run(self) -> BoundsOutcome: ...
 """
 
-import dataclasses
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import (
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    TypeVar,
-    get_type_hints,
-)
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
 from attnrate.experiments.claims import Claim
 from attnrate.figures.figure import Figure, Table
-from attnrate.fitting.job import Job as AnyJob
-from attnrate.fitting.job import Plain, Sized, key_of, plain
+from attnrate.fitting.job import Job, Plain, Sized, key_of, plain
 from attnrate.fitting.trial import Trial
 
 #: In the stored values of a job whose data could not be had: why. The next run tries it again.
@@ -69,8 +63,8 @@ class Missing(Exception):  # noqa: N818 - it is a result, kept until the next ru
 class Work(ABC):
     """A job that is no fit. Its fields, the seed apart, are its settings.
 
-    `work` is "EXPERIMENT.NAME", with the file in which a worker finds the class. It goes into the
-    key, as it did in stores of earlier versions.
+    `work` is "EXPERIMENT.NAME", with _ for - in the experiment's name. It goes into the key, as it
+    did in stores of earlier versions.
     """
 
     work: ClassVar[str]
@@ -168,6 +162,14 @@ class Results:
             if isinstance(one.job, Fit) and isinstance(one.job.label, label)
         ]
 
+    @property
+    def gaps(self) -> str:
+        """A sentence about those jobs among others whose data could not be had, or nothing."""
+        if not self.missing:
+            return ""
+        count = len(self.missing)
+        return f" {count} of {len(self) + count} models are missing: {self.missing[0]}"
+
     def __len__(self) -> int:
         return len(self.done)
 
@@ -182,8 +184,17 @@ class Conclusion:
     claims: tuple[Claim, ...] = ()
 
 
+def unfinished(results: Results, claims: Sequence[Claim], data: str) -> Conclusion:
+    """What is said when nothing is finished: that `data` could not be had, where that is why."""
+    if results.done or not results.missing:
+        return Conclusion(("No model of this experiment is finished.",), claims=tuple(claims))
+    why = results.missing[0]
+    untestable = tuple(claim.untestable(why) for claim in claims)
+    return Conclusion((f"The {data} could not be had: {why}",), claims=untestable)
+
+
 #: Jobs of an experiment, each with the seconds that it is expected to take on one core
-Plan = Sequence[Sized[AnyJob]]
+Plan = Sequence[Sized[Job]]
 
 
 @dataclass(frozen=True)
@@ -214,32 +225,14 @@ def select(found: Sequence[Done[J, O]], **wanted: object) -> list[Done[J, O]]:
 
 def to_plain(value: Outcome | Work) -> Plain:
     """A dataclass as plain JSON values, tuples as lists."""
-    made: Plain = _plain(value)
+    made: Plain = json.loads(json.dumps(asdict(value)))
     return made
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value
-
-
-_CHECKERS: dict[type[Any], TypeAdapter[Any]] = {}
+_checker: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
     """The dataclass with these values, checked; names that it does not have are passed over."""
-    if kind not in _CHECKERS:
-        _CHECKERS[kind] = TypeAdapter(kind)
-    made: T = _CHECKERS[kind].validate_python(dict(values))
+    made: T = _checker(kind).validate_python(dict(values))
     return made
-
-
-def outcome_type(work: type[Work]) -> type[Outcome]:
-    """What `run` of that kind of work returns, by its annotation."""
-    found: type[Outcome] = get_type_hints(work.run)["return"]
-    return found

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attnrate.errors import InputError, StoreError
-from attnrate.experiments.claims import Claim, claim_from_plain
+from attnrate.experiments.claims import Claim
 from attnrate.experiments.contract import Conclusion
 from attnrate.figures.figure import (
     figure_from_plain,
@@ -68,7 +68,7 @@ def record_from_plain(plain: dict[str, Any]) -> Record:
         tuple(plain["paragraphs"]),
         tuple(figure_from_plain(figure) for figure in plain["figures"]),
         tuple(table_from_plain(table) for table in plain["tables"]),
-        tuple(claim_from_plain(claim) for claim in plain["claims"]),
+        tuple(Claim(**claim) for claim in plain["claims"]),
     )
     whole = {"format", "paragraphs", "figures", "tables", "claims"}
     record = Record(**{key: value for key, value in plain.items() if key not in whole})

@@ -2,17 +2,17 @@
 
 A folder belongs to one preset. It holds `trials.sqlite` (the store of the sweep), a record for
 every experiment under `records/`, and whatever the report makes of them. An experiment that fails
-leaves the others alone.
+leaves the others alone. `run_job` is what a worker calls.
 """
 
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_type_hints
 
 from attnrate.errors import InputError, require_choice
-from attnrate.experiments import load
+from attnrate.experiments import experiments, load
 from attnrate.experiments import names as all_names
 from attnrate.experiments.contract import (
     MADE_BY,
@@ -21,28 +21,32 @@ from attnrate.experiments.contract import (
     Experiment,
     Fit,
     FitOutcome,
+    Missing,
     Preset,
     Results,
     Work,
     from_plain,
-    outcome_type,
+    to_plain,
 )
 from attnrate.experiments.record import Record, load_record, save_record
-from attnrate.experiments.turns import in_turns, say_plan
-from attnrate.experiments.work import run_job
+from attnrate.fitting import trial as fits
 from attnrate.fitting.build import complete
 from attnrate.fitting.engines import make_engine
-from attnrate.fitting.job import Job, Sized
+from attnrate.fitting.job import Job, Plain, Sized
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
 from attnrate.folders import as_path, look_at, make_folder, read_mark, write_mark
-from attnrate.progress import say
+from attnrate.progress import said_range, say
 from attnrate.training.checkpoint import clear_epochs
 
 _COMMAND = "reproduce"
 _STORE = "trials.sqlite"
+#: On shared cores work has taken up to this many times its planned seconds
+_SLOWER = 2.0
+_MILLISECONDS = 1000  # sizes of a sweep's jobs are whole numbers of these
+_WORTH_SAYING = 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -72,38 +76,45 @@ def run_experiments(
     seats = make_engine(engine, workers).workers  # refused before a folder is made, not after
     plans = [planned(name, size) for name in chosen]
     place = claim_folder(folder, size)
-    store = place / _STORE
-    _forget_missing(plans, store)
     sized = in_turns((one for plan in plans for one in plan.jobs), size)
+    with Store(place / _STORE) as kept:
+        # results that say only that data could not be had: perhaps they can be had now
+        rows = kept.finished([one.job for one in sized])
+        kept.forget([row.key for row in rows if MISSING in row.result])
+        finished = kept.finished_keys()
     if progress:
-        say_plan(sized, _finished_keys(store), seats)
+        say_plan(sized, finished, seats)
     if sized:
-        done = sweep(sized, engine, store, workers, progress, run_job, _clear)
+        done = sweep(sized, engine, place / _STORE, workers, progress, run_job, _clear)
         clear_epochs(row.key for row in done.finished)
     conclude_experiments(plans, size, place)
     return place
 
 
+def in_turns(jobs: Iterable[Sized[Job]], preset: Preset) -> list[Sized[Job]]:
+    """All jobs, each once; the paper preset by seeds, so that early results cover all."""
+    each = {one.job.key: one for one in jobs}
+    return [
+        Sized(
+            one.job,
+            max(1, round(_MILLISECONDS * one.size)),
+            turn=one.job.seed if preset == "paper" else 0,
+        )
+        for one in each.values()
+    ]
+
+
+def say_plan(sized: Iterable[Sized[Job]], done: set[str], workers: int) -> None:
+    """How much there is to do and how long that takes by plan, if it is long."""
+    left = [one for one in sized if one.job.key not in done]
+    seconds = sum(one.size for one in left) / _MILLISECONDS / min(workers, max(1, len(left)))
+    if seconds >= _WORTH_SAYING:
+        told = said_range((seconds, _SLOWER * seconds))
+        say(f"{len(left)} piece{'s' if len(left) > 1 else ''} of work; by plan {told}")
+
+
 def _clear(job: Job) -> None:
     clear_epochs([job.key])
-
-
-def _finished_keys(store: Path) -> set[str]:
-    if not store.exists():
-        return set()
-    with Store(store) as kept:
-        return kept.finished_keys()
-
-
-def _forget_missing(plans: Sequence[Planned], path: Path) -> None:
-    """Results that say only that data could not be had: perhaps they can be had now."""
-    if not path.exists():
-        return
-    jobs = [one.job for plan in plans for one in plan.jobs]
-    with Store(path) as kept:
-        gone = [row.key for row in kept.finished(jobs) if MISSING in row.result]
-        if gone:
-            kept.forget(gone)
 
 
 def conclude_folder(folder: object) -> Path:
@@ -113,7 +124,8 @@ def conclude_folder(folder: object) -> Path:
     """
     place, preset = open_folder(folder)
     plans = [planned(name, preset) for name in all_names()]
-    done = _finished_keys(place / _STORE)
+    with Store(place / _STORE) as kept:
+        done = kept.finished_keys()
     before = {record.name: record for record in records_in(place)}
     ours = {plan.experiment.name for plan in plans if any(one.job.key in done for one in plan.jobs)}
     others = [name for name, record in before.items() if record.finished and name not in ours]
@@ -255,6 +267,34 @@ def results_of(jobs: Iterable[Job], finished: Mapping[str, Finished]) -> Results
         if MISSING in values:
             missing.append(str(values[MISSING]))
             continue
-        kind = outcome_type(type(job)) if isinstance(job, Work) else FitOutcome
+        kind = get_type_hints(job.run)["return"] if isinstance(job, Work) else FitOutcome
         done.append(Done(job, from_plain(kind, values)))
     return Results(done, missing)
+
+
+def run_job(settings: Plain) -> Plain:
+    """Run a fit, or the work "EXPERIMENT.NAME" of an experiment; with what made the outcome."""
+    work = settings["target"].get("work")
+    if work is None:
+        return fits.run_trial(settings)
+    job = from_plain(_kind(str(work)), {**settings["target"], "seed": settings["seed"]})
+    try:
+        values = to_plain(job.run())
+    except Missing as why:
+        values = {MISSING: str(why)}
+    return {**values, MADE_BY: provenance()}
+
+
+def _kind(work: str) -> type[Work]:
+    experiment = work.partition(".")[0]
+    if experiment.replace("_", "-") not in experiments():
+        raise InputError("the work is of no experiment", work, "Name it as EXPERIMENT.NAME.")
+    if work not in Work.kinds:
+        known = sorted(name for name in Work.kinds if name.startswith(f"{experiment}."))
+        raise InputError("that experiment has no such work", work, f"It has {known}.")
+    return Work.kinds[work]
+
+
+def prepare() -> None:
+    """Load what jobs need before a worker's first one."""
+    fits.prepare()

@@ -10,6 +10,7 @@ from attnrate.experiments.contract import Done, Experiment, Fit, FitOutcome
 from attnrate.experiments.kits.cells import (
     Cell,
     CellFit,
+    CellTable,
     Measured,
     exact_floor,
     harmless,
@@ -57,7 +58,7 @@ def test_a_contrast_is_paired_by_seed_and_leaves_out_what_diverged():
         *fits("RNN", "original", "strong", 1e-3, 1e-5, None),
         *fits("RNN", "permuted", "strong", 1e-2, 1e-4, 1.0),
     ]
-    measured = Measured("t", "T", (), {}, done)
+    measured = Measured(CellTable("t", "T", (), {}, {}), done)
     found = measured.ratio("RNN", "permuted")
     assert found.count == 2
     assert found.value == pytest.approx(10.0)
@@ -132,7 +133,8 @@ def test_a_cell_stands_to_the_paper_in_words():
 def test_tables_leave_out_what_was_not_run_and_show_no_nan():
     cells = (Cell("RNN", "original", 1e-7), Cell("Transformer", "original", 2e-5))
     cells += (Cell("RNN", "permuted", 1e-2),)
-    found = Measured("t", "T", cells, targets(), fits("RNN", "original", "strong", 1e-9))
+    table = CellTable("t", "T", cells, targets(), {})
+    found = Measured(table, fits("RNN", "original", "strong", 1e-9))
     table = found.table("t", "")
     assert [row[:3] for row in table.rows] == [("RNN", "original", "strong")]
     assert not any(isinstance(cell, float) and math.isnan(cell) for cell in table.rows[0])

@@ -1,31 +1,34 @@
-"""Jobs on real data: epochs are kept until the outcome is stored; what no data come to."""
+"""Jobs on real data: epochs are kept until the outcome is stored; translators in both orders."""
 
+import math
 import os
 import time
 from dataclasses import asdict, fields
 
+import numpy as np
 import pytest
-from trained_models import without_times
+from trained_models import kept, same, without_times
 
 from attnrate.data import cifar10 as images_room
+from attnrate.data import registry
 from attnrate.data.registry import FetchError
-from attnrate.experiments.contract import Conclusion, Results
-from attnrate.experiments.kits.images import Image, ImageSettings, train_on
+from attnrate.experiments.kits.images import Image, ImageSettings, train_vit
 from attnrate.experiments.kits.real import (
     ADAMW,
     MUON,
     Steps,
-    at_least,
-    at_most,
-    below,
-    gaps,
-    unfinished,
+    Text,
+    TextSettings,
+    steps_of,
+    train_translator,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
+from attnrate.models.seq2seq import Seq2SeqSettings
 from attnrate.models.vit import ViTSettings
-from attnrate.statistics import Interval
+from attnrate.targets.alter import MOVED
 from attnrate.training import images
 from attnrate.training.checkpoint import clear_epochs, training_folder
+from attnrate.training.sentences import Sentences
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 SIZES = ViTSettings(patch=8, width=8, layers=2, heads=2, m_h=3, m_v=4, m_ff=8)
@@ -62,7 +65,7 @@ def test_epochs_of_another_configuration_are_trained_again(data, capfd):
     before = run_job(JOB.settings)
     clear_epochs([JOB.key])
     smaller = ImageSettings(model=SIZES, epochs=1, batch=4)
-    train_on(data, smaller, 0, training_folder(JOB.key))
+    train_vit(data, smaller, 0, training_folder(JOB.key))
     assert without_times(run_job(JOB.settings)) == without_times(before)
     assert "data.batch" in capfd.readouterr().err
 
@@ -89,21 +92,60 @@ def test_a_job_holds_all_that_its_result_depends_on():
         assert steps.over(1, 0, tuning=True).lr == steps.lr * steps.tuning_rate < steps.lr
 
 
-def test_no_model_is_finished_because_of_data_only_if_there_is_none():
-    assert unfinished(Results(), (), "images") == Conclusion(
-        ("No model of this experiment is finished.",)
-    )
-    gone = Results(missing=("no client", "no disk"))
-    assert unfinished(gone, (), "data").paragraphs == ("The data could not be had: no client",)
-    assert gaps(gone) == " 2 of 2 models are missing: no client"
-    assert gaps(Results()) == ""
+WORDS = Seq2SeqSettings(width=16, layers=1, heads=2, m_h=8, m_ff=16)
 
 
-def test_verdicts_go_by_the_side_on_which_an_interval_lies():
-    inside, touching = Interval(0.5, 0.4, 0.6, 3), Interval(0.4, 0.3, 0.5, 3)
-    alone = Interval(0.1, float("nan"), float("nan"), 1)
-    assert at_most(inside, 0.5) == at_least(inside, 0.5) == below(inside, 0.5) == "open"
-    assert (at_most(touching, 0.5), below(touching, 0.5)) == ("holds", "open")
-    assert (at_least(touching, 0.3), at_least(touching, 0.6)) == ("holds", "does not hold")
-    assert at_most(inside, 0.3) == below(inside, 0.3) == "does not hold"
-    assert at_most(alone, 0.5) == at_least(alone, 0.0) == below(alone, 0.5) == "open"
+def asked(kind="attention", **changes):
+    given = {"batch": 256, "parts": 2, "epochs": 1, **changes}
+    return TextSettings(kind=kind, model=WORDS, recipe=steps_of(kind), **given)
+
+
+class Words:
+    size = 12
+
+    def decode(self, ids):
+        return " ".join("abcdefghijkl"[i] for i in ids)
+
+
+@pytest.fixture
+def copies() -> Sentences:
+    random = np.random.default_rng(0)
+    rows = [random.integers(3, 12, n).tolist() for n in random.integers(4, 16, 60)]
+    texts = tuple((Words().decode(row), Words().decode(row)) for row in rows[:12])
+    pairs = tuple((row, row) for row in rows)
+    return Sentences(pairs, pairs[:12], texts, Words(), False)
+
+
+@pytest.mark.parametrize("kind", ["attention", "gru"])
+def test_a_translator_is_trained_scored_and_fine_tuned(copies, tmp_path, kind):
+    found = kept(train_translator(copies, asked(kind, epochs=2, tuned=1), 0, tmp_path))
+    longer = sum(len(row) + 1 > 10 for row, _ in copies.test)
+    assert found.moved.count == longer
+    assert found.test_loss < 2 * math.log(12)
+    assert found.moved.test_loss != found.test_loss
+    assert found.tuned.test_loss > 0
+    assert found.signature.startswith("nrefs:1")
+    assert [row[0] for row in found.samples] == [row[0] for row in found.tuned.samples]
+    assert found.pairs == 60
+    assert found.epochs[0].test_loss is None
+    assert len(found.continued.epochs) == 1
+    assert found.untuned.bleu >= 0
+
+
+def test_the_altered_order_moves_the_tokens_of_sentences(copies, tmp_path, seen):
+    train_translator(copies, asked(tuned=1), 0, tmp_path / "a")
+    first, _, tuned = seen["trained"]
+    assert [settings.moved for settings, *_ in seen["trained"]] == [0, 0, MOVED]
+    assert same(tuned[1], first[2])
+    train_translator(copies, asked(altered=True), 0, tmp_path / "b")
+    assert seen["trained"][-1][0].moved == MOVED
+
+
+def test_without_sacrebleu_the_job_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    assert "attnrate[data]" in run_job(Text(text=asked()).settings)["missing"]
+
+
+def test_settings_that_are_none_are_refused():
+    with pytest.raises(TypeError, match="epoch"):
+        asked(epoch=3)

@@ -8,8 +8,15 @@ import pytest
 from conclusions import fitted
 
 from attnrate.experiments.contract import Done, Fit, Results
-from attnrate.experiments.kits.compiled import Gauge, GaugeOutcome, Theory, TheoryOutcome
-from attnrate.experiments.kits.logits import Coupling, CouplingOutcome
+from attnrate.experiments.kits.curves import (
+    Coupling,
+    CouplingOutcome,
+    Gauge,
+    GaugeOutcome,
+    Runs,
+    Theory,
+    TheoryOutcome,
+)
 from attnrate.experiments.kits.spectral import LONG, Spectral
 from attnrate.experiments.paper import fig1
 from attnrate.experiments.paper.fig1 import Trained
@@ -147,7 +154,7 @@ def test_other_rates_are_refuted():
 def test_a_floor_under_the_paper_s_rate_still_holds():
     target = Spectral(1.0, LONG)
     fits = [fit(target, "strong", m, 0.1 / m + 0.05, seed) for m in SIZES for seed in (0, 1)]
-    found = fig1.read(Results(fits)).law(target, "strong")
+    found = Runs.read(Results(fits), Trained).law(target, "strong")
     assert found.c == pytest.approx(0.05, rel=1e-2)
     assert found.b.value == pytest.approx(1.0, abs=1e-2)
     assert verdicts(fits)["trained-rate-1"].verdict == "holds"
@@ -296,6 +303,9 @@ def test_what_is_missing_is_left_out():
 
 def test_paragraphs_say_what_the_numbers_say():
     text = " ".join(concluded(everything()).paragraphs)
+    assert "by the strong recipe (2 seeds)" in text
+    alone = concluded([fit(Spectral(1.0, 2), "strong", 1, 1.0)])
+    assert "by the strong recipe (one seed)" in alone.paragraphs[0]
     assert "Nor is it that ρ is learned better" in text
     assert "training spends its rank where softmax cares" in text
     assert "10 [10, 10] times higher" in text

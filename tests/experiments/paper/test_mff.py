@@ -18,7 +18,7 @@ from attnrate.experiments.paper.mff import (
     needed,
     unit_slope,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.fitting.build import complete
 
 concluded = partial(conclusions.concluded, mff.EXPERIMENT)
@@ -64,8 +64,9 @@ def test_every_job_builds_once(preset):
 
 
 def test_what_is_made_up_is_found():
-    values = compiled(mff.TARGETS[0], 4, growth=1.5).outcome
-    assert unit_slope(values, 4).value == pytest.approx(-4.0)
+    made = compiled(mff.TARGETS[0], 4, growth=1.5)
+    values = made.outcome
+    assert unit_slope(made).value == pytest.approx(-4.0)
     # exact (1 + (4 · 8 / m_ff)^4) is within 10 % from m_ff = 32 · 10^(1/4)
     assert needed(values) == pytest.approx(32 * 10**0.25, rel=0.02)
 

@@ -29,8 +29,7 @@ from attnrate.experiments.paper.mixing_rank import (
     plan,
     tail_share,
 )
-from attnrate.experiments.run import results_of
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import results_of, run_job
 from attnrate.fitting.records import Finished
 from attnrate.targets.alter import convolve
 

@@ -13,7 +13,7 @@ from attnrate.experiments.kits.spectral import LONG, RECIPES, Spectral
 from attnrate.experiments.paper import fig1
 from attnrate.experiments.paper import open_questions as questions
 from attnrate.experiments.paper.open_questions import BASELINE, VARIANTS, Tried
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
 from attnrate.models.build import build_model

@@ -1,9 +1,10 @@
-"""The experiment ordering: models of equal size, crossings, and claims that can go both ways."""
+"""The experiment ordering: its targets in closed form, models of equal size, crossings, claims."""
 
 from collections.abc import Callable
 
 import conclusions
 import pytest
+import torch
 from conclusions import survives_json
 
 from attnrate.experiments import load
@@ -11,15 +12,21 @@ from attnrate.experiments.contract import Done, Results
 from attnrate.experiments.paper.ordering import (
     EXPERIMENT,
     NAMES,
+    VARIANTS,
     Floor,
     FloorOutcome,
-    Measured,
     Trained,
     TrainedOutcome,
+    blend,
+    causal_floor,
+    measured,
     parameters,
+    past_attention,
     plan,
+    variance,
 )
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
+from attnrate.targets import linear_target, spectral_target, swap_ends
 
 SHARES = {"as it is": (0.0, 0.5, 1.0), "permuted": (0.0, 1.0), "causal": (0.0, 1.0)}
 
@@ -109,7 +116,7 @@ def test_a_query_that_counts_by_its_value_corrects_proposition_6_2():
 
 
 def test_the_crossing_is_interpolated_in_the_logarithm():
-    found = Measured(floors(), fits(as_the_paper))
+    found = measured(results(as_the_paper))
     at, without = found.crossing("as it is", "GRU")
     assert (at.value, at.count, without) == (pytest.approx(0.5), 3, 0)
     at, without = found.crossing("permuted", "GRU")
@@ -142,3 +149,47 @@ def test_floor_and_fit_run():
     for variant, name in (("causal", "Transformer"), ("as it is", "RNN")):
         job = Trained(variant=variant, share=0.0, model=name, recipe=tiny)
         assert run_job(job.settings)["error"] > 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_both_parts_have_unit_variance(variant):
+    assert variance(blend(variant, 0.0)) == pytest.approx(1.0, abs=0.02)
+    assert variance(blend(variant, 1.0)) == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_blend_is_affine_in_its_share():
+    x = blend("as it is", 0.0).sample(3, 1)
+    graph, temporal, middle = (blend("as it is", share)(x) for share in (0.0, 1.0, 0.25))
+    assert torch.allclose(middle, 0.75 * graph + 0.25 * temporal)
+
+
+def test_the_ends_are_the_papers_targets_but_for_mean_and_scale():
+    x = blend("as it is", 0.0).sample(50, 1)
+    for share, part in ((0.0, spectral_target(1.0, 2)), (1.0, linear_target("exponential", 16))):
+        pairs = torch.stack([blend("as it is", share)(x).flatten(), part(x).flatten()])
+        assert float(torch.corrcoef(pairs)[0, 1]) == pytest.approx(1.0)
+
+
+def test_past_attention_is_the_target_of_the_shorter_sequence():
+    target = past_attention(spectral_target(1.0, 2, 6))
+    x = target.sample(4, 0)
+    for t in range(6):
+        shorter = spectral_target(1.0, 2, t + 1)
+        assert torch.allclose(target(x)[:, t], shorter(x[:, : t + 1])[:, t])
+
+
+def test_the_permuted_blend_gives_the_same_outputs_for_the_permuted_inputs():
+    plain, permuted = (blend(variant, 0.3) for variant in ("as it is", "permuted"))
+    x = plain.sample(4, 0)
+    assert torch.allclose(permuted(x[:, swap_ends(16, 5)]), plain(x))
+
+
+def test_the_floor_of_causal_targets_is_zero():
+    assert causal_floor(blend("as it is", 1.0)) == (0.0, 0.0)
+    assert causal_floor(blend("causal", 0.4))[0] == pytest.approx(0.0, abs=1e-28)
+
+
+def test_the_floor_of_a_permuted_linear_target_is_the_closed_form():
+    target = linear_target("exponential", 16).permuted(swap_ends(16, 5))
+    value, error = causal_floor(target)
+    assert abs(value - target.floor("causal")) < 5 * error

@@ -8,8 +8,7 @@ import pytest
 from attnrate.experiments.contract import Done, Results
 from attnrate.experiments.paper.propositions import EXPERIMENT, ChecksOutcome, check_A_3
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.experiments.run import results_of
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import results_of, run_job
 from attnrate.fitting.records import Finished
 
 

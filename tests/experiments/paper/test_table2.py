@@ -6,7 +6,7 @@ from conclusions import cell_fit, cell_fits, survives_json
 
 from attnrate.experiments.contract import Results
 from attnrate.experiments.paper.table2 import EXPERIMENT, plan, random_filter, targets
-from attnrate.experiments.work import run_job
+from attnrate.experiments.run import run_job
 from attnrate.fitting.trial import Trial
 
 #: What the strong recipe would have to give for each contrast of the paper to survive it

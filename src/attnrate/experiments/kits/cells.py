@@ -6,12 +6,21 @@ errors on an altered target and on the original, paired by seed: both fits of a 
 same weights and see the same inputs.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.contract import Conclusion, Done, Fit, FitOutcome, Plan, select
+from attnrate.experiments.claims import Claim, Verdict, claim_of, if_corrected
+from attnrate.experiments.contract import (
+    Conclusion,
+    Done,
+    Fit,
+    FitOutcome,
+    Plan,
+    Preset,
+    select,
+)
 from attnrate.experiments.kits.fits import curve, errors, paired
 from attnrate.figures.figure import Cell as Entry
 from attnrate.figures.figure import Curves, Figure, Line, Series, Table
@@ -77,38 +86,39 @@ class Way:
     seeds: int
 
 
-Ways = Mapping[tuple[str, str], Way]
+#: By preset and recipe
+Ways = Mapping[tuple[Preset, str], Way]
 #: Both tables fit the linear RNN in these ways
-RNN_QUICK: Ways = {
-    ("RNN", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
-    ("RNN", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
-}
-RNN_PAPER: Ways = {
-    ("RNN", "strong"): Way({"lr": 0.01}, 15.0, 5),
-    ("RNN", "paper"): Way({"steps": 10_000}, 25.0, 5),
+RNN: Ways = {
+    ("quick", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
+    ("quick", "paper"): Way({"steps": 1000, "batch": 32, "first_batch": 32}, 2.5, 2),
+    ("paper", "strong"): Way({"lr": 0.01}, 15.0, 5),
+    ("paper", "paper"): Way({"steps": 10_000}, 25.0, 5),
 }
 
 
-def fits_of(cells: Sequence[Cell], targets: Mapping[str, Settings], ways: Ways) -> Plan:
-    """A fit for every cell, recipe and seed."""
-    return [
-        Sized(
-            Fit(
-                CellFit(cell.model, cell.target, recipe, seed),
-                Trial(
-                    targets[cell.target],
-                    MODELS[cell.model],
-                    {"name": recipe, **way.changes},
-                    seed,
-                ),
-            ),
-            way.cost,
-        )
-        for cell in cells
-        for recipe in RECIPES
-        for way in [ways[cell.model, recipe]]
-        for seed in range(way.seeds)
-    ]
+@dataclass(frozen=True)
+class CellTable:
+    """A table of the paper: its cells, its targets by name, and how the Transformer is fitted."""
+
+    name: str
+    title: str
+    cells: Sequence[Cell]
+    targets: Mapping[str, Settings]
+    transformer: Ways
+
+    def plan(self, preset: Preset) -> Plan:
+        """A fit for every cell, recipe and seed."""
+        jobs: list[Sized[Fit[CellFit]]] = []
+        for cell in self.cells:
+            for recipe in RECIPES:
+                way = (RNN if cell.model == "RNN" else self.transformer)[preset, recipe]
+                for seed in range(way.seeds):
+                    given = {"name": recipe, **way.changes}
+                    trial = Trial(self.targets[cell.target], MODELS[cell.model], given, seed)
+                    label = CellFit(cell.model, cell.target, recipe, seed)
+                    jobs.append(Sized(Fit(label, trial), way.cost))
+        return jobs
 
 
 def exact_floor(target: Settings, model: str) -> float | None:
@@ -185,12 +195,9 @@ def standing(cell: Cell, strong: Interval, floor: float | None) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """A table of the paper, its cells and targets, and those fits of it that are finished."""
+    """Those fits of a table that are finished, and what they say."""
 
-    name: str
-    title: str
-    cells: Sequence[Cell]
-    targets: Mapping[str, Settings]
+    of: CellTable
     fits: Sequence[Done[Fit[CellFit], FitOutcome]]
 
     def errors(self, model: str, target: str, recipe: str = "strong") -> list[float]:
@@ -208,46 +215,28 @@ class Measured:
 
     def floor(self, model: str, target: str) -> float | None:
         """The exact floor of a cell, None where none is known."""
-        return exact_floor(self.targets[target], model)
+        return exact_floor(self.of.targets[target], model)
 
     def printed(self, model: str, target: str) -> float:
         """The paper's error of a cell; nan where it has none."""
-        found = [c.paper for c in self.cells if (c.model, c.target) == (model, target)]
+        found = [c.paper for c in self.of.cells if (c.model, c.target) == (model, target)]
         return math.nan if not found or found[0] is None else found[0]
 
     def is_hurt(self, model: str, altered: str) -> Verdict:
         """Verdict on "the alteration hurts this model", by `hurts`."""
-        return hurts(
-            self.ratio(model, altered),
-            self.errors(model, altered),
-            self.printed(model, ORIGINAL),
-        )
+        ratio, found = self.ratio(model, altered), self.errors(model, altered)
+        return hurts(ratio, found, self.printed(model, ORIGINAL))
 
     def is_unhurt(self, model: str, altered: str) -> Verdict:
         """Verdict on "the alteration does not hurt this model", by `harmless`."""
-        return harmless(
-            self.ratio(model, altered),
-            self.errors(model, altered),
-            self.printed(model, ORIGINAL),
-            self.printed(model, altered),
-            self.floor(model, altered),
-        )
-
-    def ratio_sentence(self, model: str, altered: str) -> str:
-        """The error on an altered target over that on the original, by both recipes and printed."""
-        said = _by_recipe(lambda recipe: self.ratio(model, altered, recipe))
-        paper = self.printed(model, altered) / self.printed(model, ORIGINAL)
-        return f"The error {altered} over the error without is {said}; in the paper {paper:.3g}."
-
-    def error_sentence(self, model: str, target: str) -> str:
-        """The error of a cell by both recipes and as it is printed."""
-        said = _by_recipe(lambda recipe: self.error(model, target, recipe))
-        return f"Its error is {said}; in the paper {self.printed(model, target):.3g}."
+        ratio, found = self.ratio(model, altered), self.errors(model, altered)
+        paper = self.printed(model, ORIGINAL), self.printed(model, altered)
+        return harmless(ratio, found, *paper, self.floor(model, altered))
 
     def reached_sentence(self) -> str:
         """In how many of the paper's cells `strong` is at or below its error, and which not."""
         below, told = 0, []
-        printed = [cell for cell in self.cells if cell.paper is not None]
+        printed = [cell for cell in self.of.cells if cell.paper is not None]
         for cell in printed:
             where = f"{cell.model}, {cell.target},"
             strong, floor = self.error(cell.model, cell.target), self.floor(cell.model, cell.target)
@@ -271,8 +260,12 @@ class Measured:
         self, name: str, place: str, statement: str, model: str, target: str, verdict: Verdict
     ) -> Claim:
         """A claim that the error of one cell decides."""
-        evidence, error = self.error_sentence(model, target), self.error(model, target)
-        return Claim(name, place, statement, self.name, verdict, evidence, *error.limits)
+        evidence = (
+            f"Its error is {_by_recipe(self.error, model, target)}; in the paper "
+            f"{self.printed(model, target):.3g}."
+        )
+        error = self.error(model, target)
+        return claim_of(self.of.name, name, place, statement, verdict, evidence, error)
 
     def ratio_claim(
         self,
@@ -285,57 +278,40 @@ class Measured:
         more: str = "",
     ) -> Claim:
         """A claim that a contrast decides; `more` is evidence beside its ratio."""
-        evidence, ratio = self.ratio_sentence(model, altered), self.ratio(model, altered)
-        return Claim(
-            name,
-            place,
-            statement,
-            self.name,
-            verdict,
-            f"{evidence} {more}".strip(),
-            *ratio.limits,
-            CORRECTED if verdict == "holds when corrected" else "",
-        )
+        paper = self.printed(model, altered) / self.printed(model, ORIGINAL)
+        evidence = (
+            f"The error {altered} over the error without is "
+            f"{_by_recipe(self.ratio, model, altered)}; in the paper {paper:.3g}. {more}"
+        ).strip()
+        ratio = self.ratio(model, altered)
+        correction = if_corrected(verdict, CORRECTED)
+        return claim_of(self.of.name, name, place, statement, verdict, evidence, ratio, correction)
 
     def conclusion(
-        self, paragraphs: tuple[str, ...], note: str, claims: tuple[Claim, ...]
+        self, paragraphs: tuple[str, ...], note: str, claims: Sequence[Claim]
     ) -> Conclusion:
         """The paragraphs and claims with a figure, the table with that note, and the contrasts."""
-        title = f"{self.title} with both recipes"
+        title = f"{self.of.title} with both recipes"
         caption = (
-            f"Each cell of {self.title} by the paper's recipe (Adam) and by the strong one, with "
-            "the paper's own values and the exact floors of linear RNNs. " + self.reached_sentence()
+            f"Each cell of {self.of.title} by the paper's recipe (Adam) and by the strong one, "
+            "with the paper's own values and the exact floors of linear RNNs. "
+            + self.reached_sentence()
         )
-        figure = Figure(self.name, title, caption, tuple(self._panel(model) for model in MODELS))
-        return Conclusion(
-            paragraphs, (figure,), (self.table(title, note), self.contrasts()), claims
-        )
+        panels = tuple(self._panel(model) for model in MODELS)
+        figure = Figure(self.of.name, title, caption, panels)
+        tables = (self.table(title, note), self.contrasts())
+        return Conclusion(paragraphs, (figure,), tables, tuple(claims))
 
     def table(self, title: str, note: str) -> Table:
         """A row for each cell and recipe: means, interval, spread, the paper's value, the floor."""
         rows: list[tuple[Entry, ...]] = []
-        for cell in self.cells:
-            floor = self.floor(cell.model, cell.target)
-            for recipe in RECIPES:
-                found = self.errors(cell.model, cell.target, recipe)
-                if not found:
-                    continue
-                centre = geometric_mean(found)
-                rows.append(
-                    (
-                        cell.model,
-                        cell.target,
-                        recipe,
-                        centre.count,
-                        *centre.limits,
-                        mean(found).value,
-                        min(found),
-                        max(found),
-                        cell.paper,
-                        floor,
-                        standing(cell, centre, floor) if recipe == "strong" else "",
-                    )
-                )
+        for cell, recipe in itertools.product(self.of.cells, RECIPES):
+            if found := self.errors(cell.model, cell.target, recipe):
+                centre, floor = geometric_mean(found), self.floor(cell.model, cell.target)
+                stands = standing(cell, centre, floor) if recipe == "strong" else ""
+                place = cell.model, cell.target, recipe, centre.count
+                ends = mean(found).value, min(found), max(found)
+                rows.append((*place, *centre.limits, *ends, cell.paper, floor, stands))
         columns = ("model", "target", "recipe", "seeds", "geometric mean", "low", "high", "mean")
         more = ("least", "largest", "the paper", "exact floor", "strong and the paper")
         return Table(title, columns + more, tuple(rows), note)
@@ -343,30 +319,28 @@ class Measured:
     def contrasts(self) -> Table:
         """A row for each altered cell: the ratio to the original, by both recipes and printed."""
         rows: list[tuple[Entry, ...]] = []
-        for cell in self.cells:
+        for cell in self.of.cells:
             found = [self.ratio(cell.model, cell.target, recipe) for recipe in RECIPES]
             if cell.target == ORIGINAL or all(ratio.count == 0 for ratio in found):
                 continue
-            paper = None
-            if cell.paper is not None:
-                paper = cell.paper / self.printed(cell.model, ORIGINAL)
+            paper = None if cell.paper is None else cell.paper / self.printed(cell.model, ORIGINAL)
             told = [str(ratio) if ratio.count else None for ratio in found]
             rows.append((cell.model, f"{cell.target} / {ORIGINAL}", paper, *told))
         columns = ("model", "ratio of errors", "the paper", "recipe paper", "recipe strong")
         note = "Geometric mean of ratios paired by seed, with 95 % interval where there are two."
-        return Table(f"Contrasts of {self.title}", columns, tuple(rows), note)
+        return Table(f"Contrasts of {self.of.title}", columns, tuple(rows), note)
 
     def _panel(self, model: str) -> Curves:
         """The errors of a model's cells by both recipes, the paper's, and the floors."""
-        mine = [cell for cell in self.cells if cell.model == model]
-        places = tuple(float(i) for i in range(len(mine)))
+        targets = [cell.target for cell in self.of.cells if cell.model == model]
+        places = tuple(float(i) for i in range(len(targets)))
         series = []
         for recipe in RECIPES:
-            found = [self.error(model, cell.target, recipe) for cell in mine]
+            found = [self.error(model, target, recipe) for target in targets]
             if any(one.count for one in found):
                 series.append(curve(f"recipe {recipe}", list(zip(places, found, strict=True))))
-        paper = tuple(self.printed(model, cell.target) for cell in mine)
-        floors = [(cell.target, self.floor(model, cell.target)) for cell in mine]
+        paper = tuple(self.printed(model, target) for target in targets)
+        floors = [(target, self.floor(model, target)) for target in targets]
         return Curves(
             model,
             "target",
@@ -374,15 +348,16 @@ class Measured:
             (*series, Series("the paper", places, paper, style="paper")),
             y_scale="log",
             lines=tuple(Line(f"floor, {target}", y=y) for target, y in floors if y),
-            ticks=tuple(cell.target for cell in mine),
+            ticks=tuple(targets),
         )
 
     def _found(self, model: str, target: str, recipe: str) -> list[Done[Fit[CellFit], FitOutcome]]:
         return select(self.fits, model=model, target=target, recipe=recipe)
 
 
-def _by_recipe(measured: Callable[[str], Interval]) -> str:
-    found = [(recipe, measured(recipe)) for recipe in RECIPES]
+def _by_recipe(of: Callable[[str, str, str], Interval], model: str, target: str) -> str:
+    """What was found of a cell by every recipe that was tried, in words."""
+    found = [(recipe, of(model, target, recipe)) for recipe in RECIPES]
     told = [
         f"{one} by the recipe {recipe} ({one.count} seed{'' if one.count == 1 else 's'})"
         for recipe, one in found

@@ -5,18 +5,21 @@ allows, and that it is the best one for that time is not claimed. Values have on
 every model of a preset: m_h bounds the rank of the logits and nothing else.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 from jaxtyping import UInt8
 from torch import nn
 
-from attnrate.experiments.contract import Outcome, Preset, Results, Work
+from attnrate.experiments.contract import Preset, Results, Work
 from attnrate.experiments.kits.real import (
-    MUON,
     Kind,
+    ModelOutcome,
+    OrderSettings,
+    Run,
     Steps,
     fine_tuned,
     steps_of,
@@ -29,9 +32,9 @@ from attnrate.models.vit import ViT, ViTSettings
 from attnrate.spectra.measures import rank_of
 from attnrate.spectra.profile import profile
 from attnrate.spectra.result import Profile
-from attnrate.targets.alter import MOVED, move_to_end
+from attnrate.targets.alter import move_to_end
 from attnrate.training import images
-from attnrate.training.epochs import EpochRecipe, EpochSummary
+from attnrate.training.epochs import EpochRecipe
 from attnrate.training.feed import normalised
 from attnrate.training.images import JUDGED, ImageErrors, Photographs
 
@@ -39,6 +42,7 @@ from attnrate.training.images import JUDGED, ImageErrors, Photographs
 Heads = tuple[tuple[float, ...], ...]
 #: Spectra of every layer and head
 HeadSpectra = tuple[tuple[tuple[float, ...], ...], ...]
+T = TypeVar("T")
 
 _GROUPS = 8  # of test images, whose mean spectra tell how much depends on the images
 _LARGEST = 16  # singular values of which every head's are kept
@@ -54,25 +58,18 @@ EPOCHS, TUNED = 3, 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageSettings:
-    """What a model is like, and what is done with it; 0 for what is not wanted.
+class ImageSettings(OrderSettings):
+    """What a model of images is like, and what is done with it; 0 for what is not wanted.
 
-    A rival has about as many parameters as the ViT of `model`, in `rival_layers` layers. `altered`:
-    trained on Table 1's order from the beginning. `judged`: training images that the training error
-    is of. `tuned`: epochs of fine-tuning on the altered order, and of more training on the original
-    one. `profiled`: test images that the spectra are of.
+    A rival has about as many parameters as the ViT of `model`, in `rival_layers` layers. `judged`:
+    training images that the training error is of. `profiled`: test images that the spectra are of.
     """
 
-    kind: Kind = "attention"
     model: ViTSettings
-    recipe: Steps = MUON
-    rival_layers: int = 3
-    altered: bool = False
-    moved: int = MOVED
-    judged: int = JUDGED
     epochs: int = EPOCHS
+    rival_layers: int = 3
+    judged: int = JUDGED
     batch: int = 128
-    tuned: int = 0
     profiled: int = 0
 
 
@@ -112,11 +109,8 @@ class Spectra:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageRun(ImageErrors):
+class ImageRun(Run, ImageErrors):
     """How good a model is after a training, and how that went."""
-
-    seconds: float
-    epochs: tuple[EpochSummary, ...]
 
 
 @dataclass(frozen=True)
@@ -127,12 +121,10 @@ class Untuned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageOutcome(ImageRun, Outcome):
+class ImageOutcome(ImageRun, ModelOutcome):
     """What comes of a model: its errors, its spectra, and its errors after fine-tuning."""
 
-    parameters: int
     images: int
-    tests: int
     spectra: Spectra | None = None
     continued: ImageRun | None = None
     untuned: Untuned | None = None
@@ -156,20 +148,27 @@ class Image(Work):
 
     def run(self) -> ImageOutcome:
         """Train, judge, profile and fine-tune, with epochs kept."""
+        return with_epochs_kept(
+            self.key,
+            lambda folder: train_vit(
+                images.photographs(self.train, self.test), self.image, self.seed, folder
+            ),
+        )
 
-        def work(folder: Path) -> ImageOutcome:
-            data = images.photographs(self.train, self.test)
-            return train_on(data, self.image, self.seed, folder)
 
-        return with_epochs_kept(self.key, work)
-
-
-def train_on(data: Photographs, asked: ImageSettings, seed: int, folder: Path) -> ImageOutcome:
+def train_vit(data: Photographs, asked: ImageSettings, seed: int, folder: Path) -> ImageOutcome:
     """Train, judge, profile and fine-tune a model, with checkpoints in the folder."""
     order = tuple(move_to_end(asked.model.tokens, asked.moved))
 
     def make(altered: bool) -> ViT | Scanner:
-        return _model(asked, replace(asked.model, order=order) if altered else asked.model, seed)
+        sizes = replace(asked.model, order=order) if altered else asked.model
+
+        def made() -> ViT | Scanner:
+            if asked.kind == "attention":
+                return ViT(sizes)
+            return scanner_like(sizes, asked.kind, asked.rival_layers)
+
+        return cast(ViT | Scanner, initial(made, seed))
 
     def run(model: nn.Module, recipe: EpochRecipe, way: str) -> ImageRun:
         done = images.trained_on(data, model, asked.batch, recipe, folder / way)
@@ -178,66 +177,52 @@ def train_on(data: Photographs, asked: ImageSettings, seed: int, folder: Path) -
 
     model = make(asked.altered)
     shown = data.test_images[: asked.profiled]
-    before = spectra_of(model, shown) if asked.profiled else None
+    before = _spectra(model, shown) if asked.profiled else None
     found = run(model, asked.recipe.over(asked.epochs, seed), "first")
-    outcome = ImageOutcome(
+    trained = None if before is None else _kept(_spectra(model, shown), before)
+    ways = fine_tuned(
+        model, asked, seed, make, run, lambda one: Untuned(images.error_on_tests(one, data))
+    )
+    return ImageOutcome(
         **vars(found),
         parameters=model.parameter_count(),
         images=len(data.train_images),
         tests=len(data.test_images),
-        spectra=None if before is None else kept_spectra(spectra_of(model, shown), before),
+        spectra=trained,
+        **vars(ways),
     )
-    if not asked.tuned:
-        return outcome
-    continued, untuned, tuned = fine_tuned(
-        model,
-        asked.recipe.over(asked.tuned, seed, tuning=True),
-        make,
-        run,
-        lambda model: Untuned(images.error_on_tests(model, data)),
-    )
-    return replace(outcome, continued=continued, untuned=untuned, tuned=tuned)
 
 
-def _model(asked: ImageSettings, sizes: ViTSettings, seed: int) -> ViT | Scanner:
-    def made() -> ViT | Scanner:
-        if asked.kind == "attention":
-            return ViT(sizes)
-        return scanner_like(sizes, asked.kind, asked.rival_layers)
-
-    return cast(ViT | Scanner, initial(made, seed))
-
-
-def spectra_of(model: nn.Module, shown: UInt8[np.ndarray, "batch 32 32 3"]) -> Profile:
+def _spectra(model: nn.Module, shown: UInt8[np.ndarray, "batch 32 32 3"]) -> Profile:
     """The spectra of a model's logits on these images."""
     batches = [normalised(shown[at : at + _BATCH]) for at in range(0, len(shown), _BATCH)]
     return profile(model, batches, gauge="none", cut_inputs=0)
 
 
-def kept_spectra(found: Profile, before: Profile) -> Spectra:
+def _kept(found: Profile, before: Profile) -> Spectra:
     """What is kept of the spectra of a model, and of those before its training."""
-    last = found.layers[-1].number
     heads = [[(layer.number, head) for head in range(layer.heads)] for layer in found.layers]
+    last = heads[-1][0]
 
-    def means(gauge: str) -> HeadSpectra:
-        return tuple(
-            tuple(tuple(found.sigma(*place, gauge=gauge).mean(0).tolist()) for place in row)
-            for row in heads
-        )
+    def of_all(of: Callable[[tuple[int, int]], T]) -> tuple[tuple[T, ...], ...]:
+        return tuple(tuple(map(of, row)) for row in heads)
+
+    def mean(one: Profile, place: tuple[int, int], gauge: str = "none") -> tuple[float, ...]:
+        return tuple(one.sigma(*place, gauge=gauge).mean(0).tolist())
+
+    def rank(one: Profile, place: tuple[int, int], gauge: str = "none") -> float:
+        return float(np.median(rank_of(one.sigma(*place, gauge=gauge), 0.99)))
 
     return Spectra(
         first=_first_head(found, 0),
-        last=_first_head(found, last),
-        all=tuple(
-            tuple(_quantiles(found.sigma(*place)[:, :_LARGEST], 11) for place in row)
-            for row in heads
-        ),
-        mean=means("none"),
-        gauged=means("softmax"),
-        rank99=_ranks(found),
-        rank99_gauged=_ranks(found, "softmax"),
-        untrained_rank99=_ranks(before),
-        untrained_last=tuple(before.sigma(last, 0).mean(0).tolist()),
+        last=_first_head(found, last[0]),
+        all=of_all(lambda place: _quantiles(found.sigma(*place)[:, :_LARGEST], 11)),
+        mean=of_all(lambda place: mean(found, place)),
+        gauged=of_all(lambda place: mean(found, place, "softmax")),
+        rank99=of_all(lambda place: rank(found, place)),
+        rank99_gauged=of_all(lambda place: rank(found, place, "softmax")),
+        untrained_rank99=of_all(lambda place: rank(before, place)),
+        untrained_last=mean(before, last),
     )
 
 
@@ -256,17 +241,6 @@ def _quantiles(sigma: np.ndarray, count: int) -> tuple[tuple[float, ...], ...]:
     """`count` quantiles of every singular value over images, from the least to the largest."""
     found = np.quantile(sigma, np.linspace(0.0, 1.0, count), axis=0).T.tolist()
     return tuple(map(tuple, found))
-
-
-def _ranks(found: Profile, gauge: str = "none") -> Heads:
-    """Of every head the median over images of the rank that holds 99 % of the energy."""
-    return tuple(
-        tuple(
-            float(np.median(rank_of(found.sigma(layer.number, head, gauge=gauge), 0.99)))
-            for head in range(layer.heads)
-        )
-        for layer in found.layers
-    )
 
 
 @dataclass(frozen=True)
@@ -349,25 +323,16 @@ def largest_jobs(preset: Preset) -> list[Sized[Image]]:
 class Profiled:
     """A finished model whose spectra were looked at."""
 
+    m_h: int
     job: Image
     found: ImageOutcome
     spectra: Spectra
-
-    @property
-    def m_h(self) -> int:
-        """The head size."""
-        return self.job.m_h
-
-    @property
-    def seed(self) -> int:
-        """The seed of weights and batches."""
-        return self.job.seed
 
 
 def profiled(results: Results) -> list[Profiled]:
     """The finished models that have spectra."""
     return [
-        Profiled(one.job, one.outcome, one.outcome.spectra)
+        Profiled(one.job.m_h, one.job, one.outcome, one.outcome.spectra)
         for one in results.of(Image, ImageOutcome)
         if one.outcome.spectra is not None
     ]

@@ -268,19 +268,18 @@ def map_plan(size: Size, case: Callable[[str], MapFit]) -> Plan:
 
     `case` gives the fit of a name; its recipe holds what it has beside the size.
     """
-    whole = {name: _spelled_out(case(name), size) for name in size.cost}
+    whole = {}
+    for name in size.cost:
+        job = case(name)
+        recipe = {"name": "strong", "steps": size.steps, "batch": size.batch, **job.recipe}
+        whole[name] = replace(
+            job,
+            target=complete_target(job.target),
+            model=complete_model(job.model),
+            recipe=complete_recipe(recipe),
+        )
     return [
         Sized(replace(whole[name], seed=seed), cost)
         for seed in range(size.seeds)
         for name, cost in size.cost.items()
     ]
-
-
-def _spelled_out(job: MapFit, size: Size) -> MapFit:
-    recipe = {"name": "strong", "steps": size.steps, "batch": size.batch, **job.recipe}
-    return replace(
-        job,
-        target=complete_target(job.target),
-        model=complete_model(job.model),
-        recipe=complete_recipe(recipe),
-    )

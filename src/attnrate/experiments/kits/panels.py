@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import Done, select
+from attnrate.experiments.kits.fits import table_of
 from attnrate.experiments.kits.maps import (
     Curve,
     Entries,
@@ -15,7 +16,7 @@ from attnrate.experiments.kits.maps import (
     Measures,
     PointwiseOutcome,
 )
-from attnrate.figures.figure import Cell, Curves, Graph, Matrix, Panel, Series, Table
+from attnrate.figures.figure import Cell, Curves, Figure, Graph, Matrix, Series, Table
 from attnrate.statistics import Interval, mean
 
 #: "Must reach": attention weights within this mean absolute error, links right in this share
@@ -47,14 +48,18 @@ class Kept:
     @property
     def verdict(self) -> Verdict:
         """Whether all of them do, or none; "open" for anything between, or for no fit."""
-        if not self.of or 0 < self.count < self.of:
-            return "open"
-        return "holds" if self.count else "does not hold"
+        return judge(self.count == self.of, self.count == 0, enough=self.of > 0)
 
 
 def at_most(values: Sequence[float], limit: float) -> Kept:
     """How many of the values are at most the limit."""
     return Kept(sum(value <= limit for value in values), len(values))
+
+
+def percent(share: Interval, digits: int = 1) -> str:
+    """A share in per cent, with its interval where it has one."""
+    value, low, high = (f"{100 * each:.{digits}f}" for each in (share.value, share.low, share.high))
+    return f"{value} %" if math.isnan(share.low) else f"{value} % [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,7 @@ class Number(Interval):
     @property
     def percent(self) -> str:
         """A share in per cent, with its interval where it has one; a dash where there is none."""
-        if not self.count:
-            return "–"
-        if math.isnan(self.low):
-            return f"{100 * self.value:.1f} %"
-        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return percent(self) if self.count else "–"
 
     def at_most(self, limit: float) -> Kept:
         """In how many fits it is at most the limit."""
@@ -199,68 +200,89 @@ def claim(
     value: Interval,
 ) -> Claim:
     """A claim of the experiment that its name begins with, by its verdict with the correction."""
-    said, correction = decided
-    experiment = name.partition("-")[0]
-    return Claim(name, place, statement, experiment, said, found, *value.limits, correction)
+    (experiment, _, rest), (said, correction) = name.partition("-"), decided
+    return claim_of(experiment, rest, place, statement, said, found, value, correction)
+
+
+def weights_claim(
+    about: tuple[str, str, str],
+    by: Mapping[str, Group[O]],
+    off: Callable[[Group[O]], Number],
+    decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
+    told: tuple[str, str],
+    more: Callable[[Group[O]], str] = lambda found: "",
+) -> Claim:
+    """A claim that weights are right: that `off`, a mean |Â - A|, is at most MOST_MAE.
+
+    `about` is its name, place and statement. `decide` is given the fits of each case that keep to
+    the limit. The evidence lists the cases between the two texts of `told`, each with what `more`
+    adds; the number that decides is that of the first case.
+    """
+    found = {case: off(group) for case, group in by.items()}
+    parts = [
+        f"{found[case]} with {group.words}{found[case].seeds}{more(group)}"
+        for case, group in by.items()
+        if found[case].count
+    ]
+    decided = decide({case: each.at_most(MOST_MAE) for case, each in found.items()})
+    first = next(iter(found.values()))
+    return claim(*about, decided, evidence(told[0], parts, told[1]), first)
 
 
 def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
     """In how many fits of each case F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence on it."""
-    met = {}
-    parts = []
+    met, parts = {}, []
     for case, found in by.items():
-        off = rms(found)
-        spread = found.number(lambda one: one.pointwise.spread).value
+        off, spread = rms(found), found.number(lambda one: one.pointwise.spread).value
         met[case] = off.at_most(MOST_RELATIVE_RMS * spread)
         if off.count:
-            parts.append(
-                f"{off} with {found.words}{off.seeds}, where F∘f has the spread {spread:.3g}"
-            )
-    return met, evidence(
-        "rms |F̂∘f̂ - F∘f| on fresh tokens: ",
-        parts,
-        f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread).",
-    )
+            said = f"{off} with {found.words}{off.seeds}"
+            parts.append(f"{said}, where F∘f has the spread {spread:.3g}")
+    asked = f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread)."
+    return met, evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked)
 
 
-@dataclass(frozen=True)
-class Maps:
-    """Panels of one input: its attention, and its graph beside F̂∘f̂; `seed` is the least shown."""
-
-    attention: tuple[Panel, ...]
-    graphs: tuple[Panel, ...]
-    seed: int
-
-
-def draw_maps(
+def map_figures(
+    name: str,
     by: Mapping[str, Group[P]],
     true: str,
     graph: Callable[[str, Example], Graph],
     tokens: str,
     axis: str,
-) -> Maps | None:
-    """The panels of every case that has an input to show; None if no case has.
+    attention: tuple[str, str],
+    graphs: tuple[str, str],
+) -> tuple[Figure, ...]:
+    """Attention, and graphs beside F̂∘f̂, of every case that has an input to show; none if none has.
 
     `true` is the title of the true weights; `graph` draws a case by its words and its example;
-    `tokens` are those on which F̂∘f̂ is drawn, and `axis` says what F∘f is.
+    `tokens` are those on which F̂∘f̂ is drawn, and `axis` says what F∘f is. Of either figure there
+    are the title and the caption, in which {seed} stands for the least seed shown and {right} for
+    how many links are right.
     """
     shown = {found.words: one for found in by.values() if (one := found.shown) is not None}
     if not shown:
-        return None
+        return ()
+    true_weights = next(iter(shown.values())).example.true
+    learned = [attention_panel(f"learned, {k}", one.example.learned) for k, one in shown.items()]
+    drawn = [graph(words, one.example) for words, one in shown.items()]
     curves = {words: one.outcome.pointwise.curve for words, one in shown.items()}
-    return Maps(
-        (
-            *(
-                attention_panel(f"learned, {words}", one.example.learned)
-                for words, one in shown.items()
-            ),
-            attention_panel(true, next(iter(shown.values())).example.true),
+    filled = {
+        "seed": min(one.seed for one in shown.values()),
+        "right": ", ".join(f"{sum(g.right)} of {len(g.right)} ({g.title})" for g in drawn),
+    }
+    return (
+        Figure(
+            f"{name}-attention",
+            attention[0],
+            attention[1].format(**filled),
+            (*learned, attention_panel(true, true_weights)),
         ),
-        (
-            *(graph(words, one.example) for words, one in shown.items()),
-            pointwise_panel(f"F̂∘f̂ on {tokens}", curves, axis),
+        Figure(
+            f"{name}-graph",
+            graphs[0],
+            graphs[1].format(**filled),
+            (*drawn, pointwise_panel(f"F̂∘f̂ on {tokens}", curves, axis)),
         ),
-        min(one.seed for one in shown.values()),
     )
 
 
@@ -316,9 +338,9 @@ def case_table(
     note: str,
 ) -> Table:
     """A row a case that has fits: its words under `heading`, seeds, error, and further columns."""
-    rows = tuple(
-        (found.words, len(found), str(found.error), *(cell(found) for cell in columns.values()))
-        for found in by.values()
-        if found
-    )
-    return Table(title, (heading, "seeds", "mean squared error", *columns), rows, note)
+    common: Mapping[str, Callable[[Group[O]], Cell]] = {
+        heading: lambda found: found.words,
+        "seeds": len,
+        "mean squared error": lambda found: str(found.error),
+    }
+    return table_of(title, filter(None, by.values()), {**common, **columns}, note)

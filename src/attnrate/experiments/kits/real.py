@@ -1,27 +1,32 @@
-"""What experiments on real data share: training as a job, data that cannot be had, verdicts.
+"""Models trained on real data as jobs: training in both orders with epochs kept, and translators.
 
 A job keeps its epochs under the cache until its outcome is stored: killed, it goes on at its last
 epoch. Table 1's altered order is fine-tuned from weights of the same job, so that no job needs
-another.
+another. The models of images are in images.py.
 """
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar, cast
 
 from torch import nn
 
 from attnrate.data.registry import FetchError
-from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.contract import Conclusion, Missing, Results
-from attnrate.figures.figure import Series
+from attnrate.data.translation import RULES, TESTS
+from attnrate.experiments.contract import Missing, Outcome, Work
 from attnrate.files import alone
+from attnrate.fitting.fit import initial
+from attnrate.models.decoding import Translator
+from attnrate.models.rivals import translator_like
+from attnrate.models.seq2seq import Seq2Seq, Seq2SeqSettings
 from attnrate.progress import say
-from attnrate.statistics import Interval, mean
+from attnrate.targets.alter import MOVED
+from attnrate.training import sentences
 from attnrate.training.checkpoint import ConfigurationError, training_folder
-from attnrate.training.epochs import EpochRecipe, rounded
+from attnrate.training.epochs import EpochRecipe, EpochSummary, rounded
+from attnrate.training.sentences import Sentences, TextScores
 
 #: Attention, or a recurrent rival with about as many parameters
 Kind = Literal["attention", "gru", "state-space"]
@@ -81,104 +86,161 @@ def with_epochs_kept(key: str, work: Callable[[Path], T]) -> T:
     folder = training_folder(key)
     with alone(folder.with_suffix(".lock"), wait=True):
         try:
-            return rounded(_with_own_epochs(work, folder))
+            try:
+                return rounded(work(folder))
+            except ConfigurationError as problem:
+                say(f"epochs of an earlier version are deleted and trained again: {problem}")
+                shutil.rmtree(folder)
+                return rounded(work(folder))
         except FetchError as problem:
             raise Missing(str(problem)) from problem
 
 
-def _with_own_epochs(work: Callable[[Path], T], folder: Path) -> T:
-    try:
-        return work(folder)
-    except ConfigurationError as problem:
-        say(f"epochs of an earlier version are deleted and trained again: {problem}")
-        shutil.rmtree(folder)
-        return work(folder)
+@dataclass(frozen=True, kw_only=True)
+class OrderSettings:
+    """What a model is trained for, in the order of the data or in Table 1's.
+
+    `altered`: trained on Table 1's order, with the first `moved` tokens at the end, from the
+    beginning. `tuned`: epochs of fine-tuning on the altered order, and of more training on the
+    original one; 0 for neither.
+    """
+
+    kind: Kind = "attention"
+    recipe: Steps = MUON
+    altered: bool = False
+    moved: int = MOVED
+    epochs: int
+    tuned: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How a training went: the seconds that it took, and its epochs."""
+
+    seconds: float
+    epochs: tuple[EpochSummary, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOutcome(Outcome):
+    """What every job on real data tells of its model: its size, and how many tests judged it."""
+
+    parameters: int
+    tests: int
+
+
+@dataclass(frozen=True)
+class Tuned(Generic[T, U]):
+    """What comes of trained weights in both orders; nothing where no fine-tuning is asked for."""
+
+    continued: T | None = None
+    untuned: U | None = None
+    tuned: T | None = None
 
 
 def fine_tuned(
     trained: nn.Module,
-    recipe: EpochRecipe,
+    asked: OrderSettings,
+    seed: int,
     make: Callable[[bool], M],
     run: Callable[[M, EpochRecipe, str], T],
     as_it_is: Callable[[M], U],
-) -> tuple[T, U, T]:
+) -> Tuned[T, U]:
     """What comes of trained weights in both orders: "continued", "untuned" and "tuned".
 
     `make` makes a model of the altered order or of the original one. The original one is trained
     on, so that what is compared was trained for as long; the altered one is judged as it is, and
     after as much training. `run` trains a model by the recipe under a name, and judges it.
     """
+    if not asked.tuned:
+        return Tuned()
+    recipe = asked.recipe.over(asked.tuned, seed, tuning=True)
     original, altered = make(False), make(True)
     for model in (original, altered):
         model.load_state_dict(trained.state_dict())
     continued = run(original, recipe, "continued")
-    return continued, as_it_is(altered), run(altered, recipe, "tuned")
+    return Tuned(continued, as_it_is(altered), run(altered, recipe, "tuned"))
 
 
-def unfinished(results: Results, claims: Sequence[Claim], data: str) -> Conclusion:
-    """What is said when no model is finished: that `data` could not be had, where that is why."""
-    if results.done or not results.missing:
-        return Conclusion(("No model of this experiment is finished.",), claims=tuple(claims))
-    why = results.missing[0]
-    said = (f"The {data} could not be had: {why}",)
-    return Conclusion(said, claims=tuple(_untestable(claim, why) for claim in claims))
+@dataclass(frozen=True, kw_only=True)
+class TextSettings(OrderSettings):
+    """What a translator is like, and what it is trained on.
+
+    `rules` is the version of the rules by which pairs are cleaned; `longest` the most tokens of a
+    sentence to train on; `batch` is in tokens. An epoch is a part of `parts` of the data, and
+    fine-tuning is counted in such parts as well.
+    """
+
+    model: Seq2SeqSettings
+    packages: str = "all"
+    rules: int = RULES
+    vocabulary: int = 8000
+    longest: int = 60
+    tests: int = TESTS
+    batch: int = 1024
+    smoothing: float = 0.1
+    parts: int
+    beams: int = 1
 
 
-def _untestable(claim: Claim, why: str) -> Claim:
-    return Claim(
-        claim.name,
-        claim.place,
-        claim.statement,
-        claim.experiment,
-        "not testable here",
-        "no data.",
-        correction=why,
+@dataclass(frozen=True, kw_only=True)
+class TextRun(Run, TextScores):
+    """How good a translator is after a training, and how that went."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOutcome(TextRun, ModelOutcome):
+    """What comes of a translator: its scores, and those after fine-tuning."""
+
+    pairs: int
+    documented: bool
+    continued: TextRun | None = None
+    untuned: TextScores | None = None
+    tuned: TextRun | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text(Work):
+    """Train one translator, score its translations, and fine-tune it."""
+
+    work: ClassVar[str] = "table1_translation.text"
+
+    text: TextSettings
+
+    def run(self) -> TextOutcome:
+        """Train, score and fine-tune, with epochs kept."""
+        asked = self.text
+        wanted = asked.packages, asked.vocabulary, asked.longest, asked.tests
+        return with_epochs_kept(
+            self.key,
+            lambda folder: train_translator(sentences.sentences(*wanted), asked, self.seed, folder),
+        )
+
+
+def train_translator(data: Sentences, asked: TextSettings, seed: int, folder: Path) -> TextOutcome:
+    """Train, score and fine-tune a translator, with checkpoints in the folder."""
+    sizes = replace(asked.model, vocabulary=data.vocabulary.size)
+
+    def make(altered: bool) -> Translator:
+        chosen = replace(sizes, moved=asked.moved) if altered else sizes
+        kind = Seq2Seq if asked.kind == "attention" else translator_like
+        return cast(Translator, initial(lambda: kind(chosen), seed))
+
+    def scored(model: Translator) -> TextScores:
+        return sentences.scored(model, data, asked.beams)
+
+    def run(model: Translator, recipe: EpochRecipe, way: str) -> TextRun:
+        given = asked.batch, asked.parts, recipe, folder / way
+        done = sentences.trained_on(data, model, *given, smoothing=asked.smoothing)
+        return TextRun(**vars(scored(model)), seconds=done.seconds, epochs=done.summaries)
+
+    model = make(asked.altered)
+    found = run(model, asked.recipe.over(asked.epochs, seed), "first")
+    return TextOutcome(
+        **vars(found),
+        parameters=model.parameter_count(),
+        pairs=len(data.train),
+        tests=len(data.test),
+        documented=data.documented,
+        **vars(fine_tuned(model, asked, seed, make, run, scored)),
     )
-
-
-def gaps(results: Results) -> str:
-    """A sentence about those jobs among others whose data could not be had, or nothing."""
-    if not results.missing:
-        return ""
-    count = len(results.missing)
-    return f" {count} of {len(results) + count} models are missing: {results.missing[0]}"
-
-
-def at_most(found: Interval, limit: float) -> Verdict:
-    """Whether a value is at most `limit`: its interval must lie on one side; without any, open."""
-    return _verdict(found.high <= limit, found.low > limit)
-
-
-def at_least(found: Interval, limit: float) -> Verdict:
-    """Whether a value is at least `limit`: its interval must lie on one side; without any, open."""
-    return _verdict(found.low >= limit, found.high < limit)
-
-
-def below(found: Interval, limit: float) -> Verdict:
-    """Whether a value is below `limit`, and not just there; without an interval, open."""
-    return _verdict(found.high < limit, found.low > limit)
-
-
-def _verdict(holds: bool, fails: bool) -> Verdict:
-    return "holds" if holds else "does not hold" if fails else "open"
-
-
-def over_seeds(
-    label: str, x: Sequence[float], rows: Sequence[Sequence[float]], group: str | None = None
-) -> Series:
-    """A curve of the means of the rows, with bars from the least to the largest value."""
-    return Series(
-        label,
-        tuple(x),
-        tuple(mean(row).value for row in rows),
-        tuple(min(row) for row in rows),
-        tuple(max(row) for row in rows),
-        group=group,
-    )
-
-
-def decided(claims: Sequence[Claim]) -> str:
-    """The verdicts that a run came to, in one paragraph; the others are in the table above it."""
-    told = [f"{c.statement} {c.verdict.capitalize()}: {c.evidence}" for c in claims]
-    kept = [text for text, c in zip(told, claims, strict=True) if c.verdict != "open"]
-    return " ".join(kept) or "This run is too small to decide any of the claims."

@@ -19,42 +19,24 @@ from functools import partial
 from itertools import pairwise
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
-from attnrate.experiments.contract import Conclusion, Experiment, Fit, Plan, Preset, Results, select
-from attnrate.experiments.kits.compiled import (
-    Gauge,
-    GaugeOutcome,
-    Theory,
-    TheoryOutcome,
-    gauge_words,
-)
-from attnrate.experiments.kits.curves import CELL, LEGEND, Runs, error_table, slope_table
-from attnrate.experiments.kits.fits import paired
-from attnrate.experiments.kits.logits import (
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.kits.curves import (
+    LEGEND,
+    SHIFT,
     Coupling,
-    CouplingOutcome,
+    Gauge,
+    Gauges,
+    Runs,
+    Theory,
+    error_table,
     logit_table,
     logit_words,
+    slope_table,
 )
-from attnrate.experiments.kits.spectral import (
-    LONG,
-    STEP,
-    STEPS,
-    Settings,
-    Spectral,
-    cell,
-    error_panel,
-    error_series,
-    known,
-    line,
-    rank_word,
-    seeds_word,
-    shown,
-    steps_word,
-    strong,
-)
+from attnrate.experiments.kits.fits import Fits, error_panel, known, line, listed, shown
+from attnrate.experiments.kits.spectral import LONG, STEP, STEPS, Settings, Spectral, strong
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.fitting.job import Sized
-from attnrate.fitting.trial import Trial
 from attnrate.statistics import geometric_mean
 
 TARGETS = tuple(Spectral(alpha, rank) for alpha in (0.55, 1.0) for rank in (2, 6, LONG))
@@ -136,75 +118,47 @@ class Trained:
 def plan(preset: Preset) -> Plan:
     """Bounds and compiled errors of every target, then the fits."""
     chosen = CHOSEN[preset]
-    return [*_theory(chosen), *_full(chosen), *_couplings(chosen)]
-
-
-def _theory(chosen: Chosen) -> Plan:
+    n, (coupled, adam, long) = chosen.sequences, chosen.seconds
     bounds: Plan = [
         Sized(
-            Theory(alpha=t.alpha, rank=t.rank, m_h=ALL, sequences=chosen.sequences),
-            chosen.sequences / (400 if t.rank == LONG else 4000),
+            Theory(alpha=t.alpha, rank=t.rank, m_h=ALL, sequences=n),
+            n / (400 if t.rank == LONG else 4000),
         )
         for t in TARGETS
     ]
     gauges: Plan = [
-        Sized(Gauge(alpha=t.alpha, rank=t.rank, m_h=GAUGED, sequences=chosen.sequences), 0.5)
+        Sized(Gauge(alpha=t.alpha, rank=t.rank, m_h=GAUGED, sequences=n), 0.5)
         for t in TARGETS
         if t.rank == 6
     ]
-    return [*bounds, *gauges]
-
-
-def _full(chosen: Chosen) -> Plan:
-    _, adam, long = chosen.seconds
     by_adam: Settings = {"name": "paper", "steps": chosen.adam_steps, **_SMALL}
     cells: list[tuple[str, Spectral, int, Settings, float]] = [
-        ("strong", target, m_h, strong(steps), STEP * steps)
-        for target, sizes, steps in chosen.full
-        for m_h in sizes
+        *(
+            ("strong", target, m_h, strong(steps), STEP * steps)
+            for target, sizes, steps in chosen.full
+            for m_h in sizes
+        ),
+        *(("paper", target, m_h, by_adam, adam) for target, m_h in chosen.adam_cells),
+        *(("long", target, m_h, {"name": "strong"}, long) for target, m_h in chosen.long_cells),
     ]
-    cells += [("paper", target, m_h, by_adam, adam) for target, m_h in chosen.adam_cells]
-    cells += [("long", target, m_h, {"name": "strong"}, long) for target, m_h in chosen.long_cells]
-    return [
-        Sized(
-            Fit(
-                Trained(curve, target, m_h, seed),
-                Trial(target.settings, {"kind": "transformer", "m_h": m_h}, recipe, seed),
-            ),
-            seconds,
-        )
+    full: Plan = [
+        target.fit(Trained(curve, target, m_h, seed), {"m_h": m_h}, recipe, seed, seconds)
         for curve, target, m_h, recipe, seconds in cells
         for seed in chosen.seeds
     ]
-
-
-def _couplings(chosen: Chosen) -> Plan:
     recipe = strong(chosen.coupling_steps)
-    return [
-        Sized(
-            Coupling(alpha=t.alpha, rank=t.rank, m_h=m_h, recipe=recipe, seed=seed),
-            chosen.seconds[0],
-        )
+    couplings: Plan = [
+        Sized(Coupling(alpha=t.alpha, rank=t.rank, m_h=m_h, recipe=recipe, seed=seed), coupled)
         for t in TARGETS
         for m_h in chosen.coupling_sizes[t.rank]
         for seed in chosen.seeds
     ]
-
-
-def read(results: Results) -> Runs:
-    """The finished jobs, by kind."""
-    couplings = results.of(Coupling, CouplingOutcome)
-    return Runs(
-        {one.job.target: one.outcome.rows for one in results.of(Theory, TheoryOutcome)},
-        results.of(Gauge, GaugeOutcome),
-        couplings,
-        [*results.fits(Trained), *couplings],
-    )
+    return [*bounds, *gauges, *full, *couplings]
 
 
 def conclude(results: Results) -> Conclusion:
     """The four curves, their slopes, and what they say of Theorem 4.1 and Fig. 1."""
-    runs = read(results)
+    runs = Runs.read(results, Trained)
     return Conclusion(paragraphs(runs), figures(runs), tables(runs), claims(runs))
 
 
@@ -222,6 +176,7 @@ CHANCE = 0.05
 SAME = 2.0
 #: Training "until the loss does not decrease" is a good estimate within this factor
 ESTIMATE = 2.0
+#: The curves as claims name them
 _CURVE = {
     "compiled": "compiled",
     "strong": "trained",
@@ -249,16 +204,16 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
 def _falls(runs: Runs) -> Claim:
     """Decided by the last error below the rank over the first, for compiled and trained."""
     both = ("compiled", "strong")
-    found = {(t.name, curve): runs.fallen(t, curve) for t in TARGETS for curve in both}
+    found = {(t, curve): runs.fallen(t, curve) for t in TARGETS for curve in both}
     seen = {key: r for key, r in found.items() if math.isfinite(r)}
-    told = "; ".join(f"{name}, {_CURVE[curve]}: {r:.2g}" for (name, curve), r in seen.items())
+    told = {f"{t.name}, {_CURVE[curve]}": f"{r:.2g}" for (t, curve), r in seen.items()}
     worst = max(seen.values(), default=math.nan)
     return _claim(
         "falls",
         "Sec. 5.1, Fig. 1",
         "The error falls as m_h grows.",
         judge(worst <= FALLEN, worst >= 1, enough={curve for _, curve in seen} == {*both}),
-        f"Error at the largest m_h < r over that at the least: {told or 'not run'}.",
+        f"Error at the largest m_h < r over that at the least: {listed(told)}.",
         worst,
     )
 
@@ -284,16 +239,13 @@ def _trained_vanishes(runs: Runs) -> Claim:
         curve: {t.name: ratio for t in FINITE if known(ratio := runs.beyond(t, curve))}
         for curve in ("strong", "long", "paper")
     }
-    told = "; ".join(
-        f"{_CURVE[curve]}, {name}: {i}" for curve, some in found.items() for name, i in some.items()
-    )
+    told = {f"{_CURVE[curve]}, {t}": i for curve, some in found.items() for t, i in some.items()}
     # longer training decides where there is any: what training has not reached yet is no floor
     strong = list((found["strong"] | found["long"]).values())
-    seeds = {one.label.seed for one in select(runs.trained, curve="strong")}
     verdict = judge(
         all((i.value if math.isnan(i.high) else i.high) <= VANISHED for i in strong),
         # one seed that stopped early refutes nothing: zero is possible, as the compiled one shows
-        len(seeds) > 1 and any(i.low > VANISHED for i in strong),
+        len(runs.trained.where(curve="strong").seeds) > 1 and any(i.low > VANISHED for i in strong),
         enough=len(strong) >= 3,
     )
     adam = max((i.value for i in found["paper"].values()), default=0.0)
@@ -309,7 +261,7 @@ def _trained_vanishes(runs: Runs) -> Claim:
         "The error of the trained Transformer vanishes for m_h >= r.",
         "holds when corrected" if correction else verdict,
         "No trained error is zero; error at m_h >= r over that at the last m_h < r: "
-        f"{told or 'not run'} (vanishing is taken as at most {VANISHED:g}).",
+        f"{listed(told)} (vanishing is taken as at most {VANISHED:g}).",
         max(strong, key=lambda i: i.value, default=None),
         correction,
     )
@@ -323,7 +275,7 @@ def _rate(runs: Runs, target: Spectral, curve: str) -> Claim:
     correction = told = ""
     if found is not None:
         # with one seed a floor of training cannot be told from a rate
-        enough = built or len({one.label.seed for one in runs.of(target, curve)}) > 1
+        enough = built or len(runs.of(target, curve).seeds) > 1
         faster = found.b.low > target.rate
         # trained errors that fall more slowly refute nothing: training may not have got there
         slower = built and found.b.high < target.rate
@@ -363,10 +315,9 @@ def _rank(runs: Runs) -> Claim:
     by_ranks: dict[str, list[float]] = {}
     for low, high in pairwise(TARGETS):
         if low.alpha == high.alpha:
-            both = [one for one in runs.of(high, "strong") if one.label.m_h < low.rank]
-            word = f"r = {rank_word(low.rank)} to {rank_word(high.rank)}"
-            grown = paired(both, runs.of(low, "strong"), "m_h", "seed")
-            by_ranks.setdefault(word, []).extend(grown)
+            both = Fits(one for one in runs.of(high, "strong") if one.label.m_h < low.rank)
+            grown = both.over(runs.of(low, "strong"), "m_h", "seed")
+            by_ranks.setdefault(f"{low.rank_name} to {high.rank_word}", []).extend(grown)
     found = {word: geometric_mean(each) for word, each in by_ranks.items() if each}
     told = "; ".join(f"{word} by {ratio}" for word, ratio in found.items())
     return _claim(
@@ -389,10 +340,10 @@ def _printed(runs: Runs) -> Claim:
     cells = [row for t in TARGETS for row in runs.rows_below(t).values()]
     most = max((row.l1 / row.printed for row in cells), default=math.nan)
     slopes = {t: runs.slope_l1(t) for t in ENDLESS}
-    told = "; ".join(
-        f"{t.name}: {shown(s)} (printed {-t.rate:.3g}, by Cauchy-Schwarz {-t.rate / 2:.3g})"
+    told = {
+        t.name: f"{shown(s)} (printed {-t.rate:.3g}, by Cauchy-Schwarz {-t.rate / 2:.3g})"
         for t, s in slopes.items()
-    )
+    }
     slower = [t.name for t, s in slopes.items() if known(s) and s.low > -t.rate]
     proved = all(row.rigorous_l1 >= row.l1 for row in cells)
     verdict = judge(
@@ -418,7 +369,7 @@ def _printed(runs: Runs) -> Claim:
         f"The printed number over the compiled L1 error is "
         f"{f'{1 / most:.3g}' if cells else 'unknown'} at the least, in {len(cells)} "
         f"cells with m_h < r; its factor τ² C0 is large. Exponents of the compiled L1 error: "
-        f"{told or 'not run'}.",
+        f"{listed(told)}.",
         1 / most,
         correction,
     )
@@ -445,8 +396,8 @@ def _rigorous(runs: Runs) -> Claim:
 
 
 def _pod(runs: Runs) -> Claim:
-    gain = geometric_mean(runs.gains(TARGETS))
-    each = "; ".join(f"{t.name}: {shown(geometric_mean(runs.gains([t])))}" for t in TARGETS)
+    gain = runs.gains(*TARGETS)
+    each = {t.name: runs.gains(t) for t in TARGETS}
     # training that ends above the POD says nothing: the POD's error can be had
     verdict = judge(gain.low >= 1 / SAME and gain.high <= SAME, gain.low > SAME)
     return _claim(
@@ -456,7 +407,7 @@ def _pod(runs: Runs) -> Claim:
         "m_h is that of the truncated POD.",
         verdict,
         "Error of the truncated POD over that of training with F = f = id, where m_h < r: "
-        f"{shown(gain)}; {each}.",
+        f"{shown(gain)}; {listed(each)}.",
         gain,
         "The POD is best in L2 for the logits of independent tokens; the output has only the mean "
         "of x(s) under the weights. The table of logits has the parts."
@@ -471,9 +422,10 @@ def _enough_epochs(runs: Runs) -> Claim:
     Only fits that ended by themselves count: the others were stopped while their loss may still
     have been falling.
     """
-    found = geometric_mean(runs.ratios("paper", "strong"))
-    ended = [one for one in select(runs.trained, curve="paper") if one.outcome.stopped == "plateau"]
-    each = paired(ended, select(runs.trained, curve="strong"), *CELL)
+    found = runs.ratios("paper", "strong")
+    adam, strong = (runs.trained.where(curve=curve) for curve in ("paper", "strong"))
+    ended = Fits(one for one in adam if one.outcome.stopped == "plateau")
+    each = ended.over(strong, "target", "m_h", "seed")
     above = sum(ratio > ESTIMATE for ratio in each)
     return _claim(
         "training-estimates",
@@ -512,13 +464,11 @@ def figures(runs: Runs) -> tuple[Figure, ...]:
 
 def _as_printed(runs: Runs, long: Spectral) -> Curves:
     series = [
-        error_series(f"r = {rank_word(t.rank)}", runs.of(t, "strong"), "m_h")
-        for t in TARGETS
-        if t.alpha == long.alpha
+        runs.of(t, "strong").series(t.rank_name, "m_h") for t in TARGETS if t.alpha == long.alpha
     ]
-    first = cell(runs.of(long, "strong"), m_h=1)
+    first = runs.of(long, "strong").mean(m_h=1)
     if known(first):
-        ends = {1: first.value, 16: first.value * 16**-long.rate}
+        ends = [(1, first.value), (16, first.value * 16**-long.rate)]
         series.append(line(f"paper: slope -{long.rate:.3g}", ends, "paper"))
     return _panel(f"α = {long.alpha:g}", series)
 
@@ -526,11 +476,11 @@ def _as_printed(runs: Runs, long: Spectral) -> Curves:
 def _four_curves(runs: Runs, target: Spectral) -> Curves:
     rows, below = runs.rows(target), runs.rows_below(target)
     series = [
-        line("printed bound", {m_h: row.printed for m_h, row in rows.items()}, "theory"),
-        line("rigorous bound", {m_h: row.rigorous for m_h, row in below.items()}, "theory"),
-        line("compiled", {m_h: row.mse for m_h, row in below.items()}),
+        line("printed bound", [(m_h, row.printed) for m_h, row in rows.items()], "theory"),
+        line("rigorous bound", [(m_h, row.rigorous) for m_h, row in below.items()], "theory"),
+        line("compiled", runs.points(target, "compiled")),
     ]
-    series += [error_series(word, runs.of(target, curve), "m_h") for curve, word in LEGEND.items()]
+    series += [runs.of(target, curve).series(word, "m_h") for curve, word in LEGEND.items()]
     return _panel(target.name, series)
 
 
@@ -540,12 +490,8 @@ def _panel(title: str, series: Sequence[Series]) -> Curves:
 
 def tables(runs: Runs) -> tuple[Table, ...]:
     """Slopes, errors, and what training does to the logits."""
-    with_slopes = [target for target in TARGETS if target.rank > 2]
-    return (
-        slope_table(runs, with_slopes),
-        error_table(runs, TARGETS),
-        logit_table(runs.couplings, TARGETS),
-    )
+    slopes = slope_table(runs, [target for target in TARGETS if target.rank > 2])
+    return slopes, error_table(runs, TARGETS), logit_table(runs.couplings, TARGETS)
 
 
 def paragraphs(runs: Runs) -> tuple[str, ...]:
@@ -555,14 +501,15 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
 
 
 def _setting_words(runs: Runs) -> str:
-    trained, adam = (select(runs.trained, curve=curve) for curve in ("strong", "paper"))
+    trained, adam = (runs.trained.where(curve=curve) for curve in ("strong", "paper"))
+    seeds = "one seed" if len(trained.seeds) == 1 else f"{len(trained.seeds)} seeds"
     return (
         "Targets of sec. 5.1 with σ_k = k^-α for k <= r, F = f = id and 16 tokens uniform on "
         f"[0, 1]. r = ∞ is a sum of {LONG} terms: for α <= 1 the series diverges on the diagonal "
         f"u = v, where Eq. 8 would have no value. {len(trained)} fits of the full model by the "
-        f"strong recipe ({seeds_word(trained)}{steps_word(trained)}), {len(runs.couplings)} with "
-        f"F and f held at the identity, {len(adam)} by the paper's Adam with its steps "
-        f"capped{steps_word(adam)}. All errors are mean squared errors on fresh inputs."
+        f"strong recipe ({seeds}{trained.steps}), {len(runs.couplings)} with F and f "
+        f"held at the identity, {len(adam)} by the paper's Adam with its steps "
+        f"capped{adam.steps}. All errors are mean squared errors on fresh inputs."
     )
 
 
@@ -590,28 +537,43 @@ def _slope_words(runs: Runs) -> str:
 
 
 def _gain_words(runs: Runs) -> str:
-    gain = geometric_mean(runs.gains(TARGETS))
+    gain = runs.gains(*TARGETS)
     if not known(gain):
         return ""
     return (
         "With F = f = id and m_h < r the error of the truncated POD is "
         f"{gain} times that of training. The gauge has no part in it: the sines have no mean, so "
         "that projecting constants out leaves the POD of these couplings as it is. "
-        f"{logit_words(runs.couplings)}{gauge_words(runs.gauges)}"
+        f"{logit_words(runs.couplings)}{_gauge_words(runs.gauges)}"
+    )
+
+
+def _gauge_words(found: Gauges) -> str:
+    """What the gauge is worth, in a sentence."""
+    if not found:
+        return ""
+    each = [one.outcome for one in found]
+    lost = geometric_mean([one.shifted_without / one.plain_without for one in each])
+    kept = max(abs(one.shifted_with / one.plain_without - 1) for one in each)
+    return (
+        f"What the gauge is worth shows when the same map is written with ρ + {SHIFT:g} cos 2πu: "
+        f"compiled without the gauge its error is {lost.value:.3g} times as large at "
+        f"r = {found[0].job.rank}, m_h = {found[0].job.m_h}, with it the error is the same to "
+        f"{max(kept, 1e-16):.1g}."
     )
 
 
 def _optimiser_words(runs: Runs) -> str:
     text = ""
-    adam = geometric_mean(runs.ratios("paper", "strong"))
+    adam = runs.ratios("paper", "strong")
     if known(adam):
         text = f"Adam ends {adam} times higher than the strong recipe ({adam.count} cells). "
-    longer = {t.name: geometric_mean(runs.ratios("strong", "long", target=t)) for t in TARGETS}
-    told = "; ".join(f"{name}: {ratio}" for name, ratio in longer.items() if known(ratio))
-    if told:
+    longer = {t.name: runs.ratios("strong", "long", target=t) for t in TARGETS}
+    seen = {name: ratio for name, ratio in longer.items() if known(ratio)}
+    if seen:
         text += (
             "The strong recipe has larger steps and smaller batches here than its own; its error "
-            f"over that of the recipe as it stands and longer training: {told}."
+            f"over that of the recipe as it stands and longer training: {listed(seen)}."
         )
     return text.strip()
 

@@ -11,12 +11,13 @@ were fewer after a change of the model (docs/reproduction.md).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.claims import Claim, Verdict, at_least, at_most, claim_of, decided
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results, unfinished
+from attnrate.experiments.kits.fits import table_of
 from attnrate.experiments.kits.images import (
     EPOCHS,
     PRESETS,
@@ -24,11 +25,12 @@ from attnrate.experiments.kits.images import (
     FirstHead,
     Heads,
     Profiled,
+    Spectra,
     image_job,
     largest_jobs,
     profiled,
 )
-from attnrate.experiments.kits.real import ADAMW, at_least, at_most, decided, unfinished
+from attnrate.experiments.kits.real import ADAMW
 from attnrate.figures.figure import Figure, Matrix, Panel, Table, Violins, violin_values
 from attnrate.statistics import Interval, mean
 
@@ -42,6 +44,13 @@ _MOST_HEADS = 0.9
 #: A model with a larger test error has hardly learned anything that its spectra could tell of
 _LEARNED = 0.6
 _OPTIMIZERS = {"muon": "Muon", "adamw": "AdamW"}
+#: The ranks of all heads that are told: trained, without what softmax cannot see, untrained
+Ranks = Callable[[Spectra], Heads]
+RANKS: Mapping[str, Ranks] = {
+    "trained": lambda spectra: spectra.rank99,
+    "trained, row means out": lambda spectra: spectra.rank99_gauged,
+    "before training": lambda spectra: spectra.untrained_rank99,
+}
 _UNTRAINED = "The models have learned too little for a verdict."
 _TOO_FEW = "One seed has no interval over seeds."
 
@@ -51,7 +60,6 @@ def plan(preset: Preset) -> Plan:
     if preset == "quick":
         return largest_jobs(preset)
     seeds, m_h = range(PRESETS[preset].seeds), PRESETS[preset].sizes[-1]
-
     longer = [image_job(preset, m_h, seed, epochs=_EPOCHS, profiled=True) for seed in seeds]
     adamw = [image_job(preset, m_h, seed, recipe=ADAMW, profiled=True) for seed in seeds]
     return [*longer, *largest_jobs(preset), *adamw]
@@ -78,17 +86,15 @@ def variation(head: FirstHead) -> float:
     return float(np.average(head.variation, weights=energy))
 
 
-def _low_rank_heads(done: Sequence[Profiled], ranks: Sequence[Heads]) -> Interval:
+def _low_rank_heads(done: Sequence[Profiled], ranks: Ranks) -> Interval:
     """The share of heads whose median rank is at most a quarter of m_h, over seeds.
 
     One head of one seed more or less makes a step.
     """
-    heads = sum(np.array(each).size for each in ranks)
-    shares = [
-        float((np.array(each) <= _SHARE * one.m_h).mean())
-        for one, each in zip(done, ranks, strict=True)
-    ]
-    return mean(shares).no_finer_than(1 / max(heads, 1)).within(0.0, 1.0)
+    low = [np.array(ranks(one.spectra)) <= _SHARE * one.m_h for one in done]
+    heads = sum(each.size for each in low)
+    shares = mean([float(each.mean()) for each in low])
+    return shares.no_finer_than(1 / max(heads, 1)).within(0.0, 1.0)
 
 
 def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
@@ -97,27 +103,19 @@ def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
     step = 1 / done[0].m_h if done else 0.0  # what one dimension more or less makes
     ranks = [one.spectra.first.rank99[2] / one.m_h for one in done]
     rank = mean(ranks).no_finer_than(step).within(0.0, 1.0)
-    heads = _low_rank_heads(done, [one.spectra.rank99 for one in done])
-    gauged = _low_rank_heads(done, [one.spectra.rank99_gauged for one in done])
-    before = _low_rank_heads(done, [one.spectra.untrained_rank99 for one in done])
+    heads, gauged, before = (_low_rank_heads(done, ranks) for ranks in RANKS.values())
     epochs = min((len(one.found.epochs) for one in done), default=0)
     after = f"After {epochs} epochs, with a test error of {_test_error(done)}."
     doubt = _UNTRAINED if not learned else _TOO_FEW if math.isnan(spread.low) else ""
 
     def claim(name: str, statement: str, found: Interval, verdict: Verdict, evidence: str) -> Claim:
-        return Claim(
-            name,
-            "Sec. 5.2, Fig. 2",
-            statement,
-            "fig2",
-            verdict if learned else "open",
-            " ".join(filter(None, (evidence, after, doubt))) if done else "no model is finished.",
-            *found.limits,
-        )
+        said = " ".join(filter(None, (evidence, after, doubt))) if done else "no model is finished."
+        decided = verdict if learned else "open"
+        return claim_of("fig2", name, "Sec. 5.2, Fig. 2", statement, decided, said, found)
 
     return (
         claim(
-            "fig2-concentrated",
+            "concentrated",
             "The singular values of the attention matrix are concentrated over inputs.",
             spread,
             at_most(spread, _SPREAD),
@@ -125,7 +123,7 @@ def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
             f"{spread} (asked: at most {_SPREAD}).",
         ),
         claim(
-            "fig2-first-head-low-rank",
+            "first-head-low-rank",
             "The first head's logits have low rank: their singular values decay fast.",
             rank,
             at_most(rank, _SHARE),
@@ -133,7 +131,7 @@ def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
             f"{rank} (asked: at most {_SHARE}).",
         ),
         claim(
-            "fig2-all-heads-low-rank",
+            "all-heads-low-rank",
             "Low rank is there in practice: in all heads, not in one.",
             heads,
             at_least(heads, _MOST_HEADS),
@@ -147,29 +145,28 @@ def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
 def _paragraphs(
     found: Sequence[Profiled], done: Sequence[Profiled], claims: Sequence[Claim]
 ) -> tuple[str, ...]:
-    told = []
+    def ranks(ours: Sequence[Profiled]) -> list[Interval]:
+        """The mean rank of all heads, over models: of each of RANKS."""
+        return [mean([float(np.mean(of(one.spectra))) for one in ours]) for of in RANKS.values()]
+
+    trained, _, untrained = ranks(done)
+    told = (
+        f" The mean rank at 99 % of all heads is {untrained} before training and {trained} after "
+        f"{len(done[0].found.epochs)} epochs of {_trained_by(done[0])}"
+    )
     for optimizer in _OPTIMIZERS.values():
         ours = [one for one in found if beside(one) and _trained_by(one) == optimizer]
         if ours:
-            gauged = _mean_rank([one.spectra.rank99_gauged for one in ours])
-            told.append(
-                f"{_mean_rank([one.spectra.rank99 for one in ours])} after "
-                f"{len(ours[0].found.epochs)} epochs of {optimizer}, {gauged} with row means out, "
-                f"at a test error of {_test_error(ours)}"
+            trained, gauged, _ = ranks(ours)
+            told += (
+                f"; {trained} after {len(ours[0].found.epochs)} epochs of {optimizer}, {gauged} "
+                f"with row means out, at a test error of {_test_error(ours)}"
             )
-    untrained = _mean_rank([one.spectra.untrained_rank99 for one in done])
-    trained = _mean_rank([one.spectra.rank99 for one in done])
-    ranks = (
-        f" The mean rank at 99 % of all heads is {untrained} before training and {trained} after "
-        f"{len(done[0].found.epochs)} epochs of {_trained_by(done[0])}"
-        + "".join(f"; {part}" for part in told)
-        + "."
-    )
     return (
         f"Logits of trained ViTs ({len(done)} of them) with m_h = {done[0].m_h} on test "
         f"images of CIFAR-10, test error {_test_error(done)}; the paper has a ViT-B/16, ours is "
         "smaller. Singular values are those of the matrix that goes into softmax, over their "
-        "length. Here rank is that of the median image." + ranks,
+        "length. Here rank is that of the median image." + f"{told}.",
         decided(claims),
     )
 
@@ -180,10 +177,6 @@ def _trained_by(one: Profiled) -> str:
 
 def _test_error(ours: Sequence[Profiled]) -> Interval:
     return mean([one.found.test_error for one in ours])
-
-
-def _mean_rank(ranks: Sequence[Heads]) -> Interval:
-    return mean([float(np.mean(each)) for each in ranks])
 
 
 def _figures(one: Profiled) -> tuple[Figure, ...]:
@@ -198,25 +191,21 @@ def _figures(one: Profiled) -> tuple[Figure, ...]:
         for head, values in enumerate(row)
     ]
     maps: list[Panel] = [
-        Matrix(title, "head", "layer", ranks, 0, one.m_h, "rank at 99 %")
-        for title, ranks in (
-            ("before training", spectra.untrained_rank99),
-            ("trained", spectra.rank99),
-            ("trained, row means out", spectra.rank99_gauged),
-        )
+        Matrix(title, "head", "layer", RANKS[title](spectra), 0, one.m_h, "rank at 99 %")
+        for title in ("before training", "trained", "trained, row means out")
     ]
     return (
         Figure(
             "fig2-violins",
             "Singular values of the logits over images (Fig. 2)",
-            f"Seed {one.seed}, m_h = {one.m_h}. A violin a singular value; "
+            f"Seed {one.job.seed}, m_h = {one.m_h}. A violin a singular value; "
             "values at the rounding of the arithmetic are left out.",
             violins,
         ),
         Figure(
             "fig2-every-head",
             "The largest singular values of every head over images",
-            f"Seed {one.seed}, as above for all heads.",
+            f"Seed {one.job.seed}, as above for all heads.",
             tuple(every),
         ),
         Figure(
@@ -238,34 +227,23 @@ def _violins(title: str, rows: Sequence[Sequence[float]]) -> Panel:
 
 
 def _table(found: Sequence[Profiled]) -> Table:
-    rows = tuple(
-        (
-            _trained_by(one),
-            len(one.found.epochs),
-            one.seed,
-            one.found.test_error,
-            float(np.mean(one.spectra.rank99)),
-            float(np.mean(one.spectra.rank99_gauged)),
-            float(np.mean(one.spectra.untrained_rank99)),
-            variation(one.spectra.first),
-            variation(one.spectra.last),
-        )
-        for one in found
-    )
-    return Table(
+    def mean_rank(name: str) -> Callable[[Profiled], float]:
+        return lambda one: float(np.mean(RANKS[name](one.spectra)))
+
+    return table_of(
         f"Heads of the models with m_h = {found[0].m_h}",
-        (
-            "trained by",
-            "epochs",
-            "seed",
-            "test error",
-            "mean rank at 99 %",
-            "the same, row means out",
-            "before training",
-            "deviation / mean, first layer",
-            "deviation / mean, last layer",
-        ),
-        rows,
+        found,
+        {
+            "trained by": _trained_by,
+            "epochs": lambda one: len(one.found.epochs),
+            "seed": lambda one: one.job.seed,
+            "test error": lambda one: one.found.test_error,
+            "mean rank at 99 %": mean_rank("trained"),
+            "the same, row means out": mean_rank("trained, row means out"),
+            "before training": mean_rank("before training"),
+            "deviation / mean, first layer": lambda one: variation(one.spectra.first),
+            "deviation / mean, last layer": lambda one: variation(one.spectra.last),
+        },
         "Ranks are medians over images, averaged over all heads.",
     )
 

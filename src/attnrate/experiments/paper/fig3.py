@@ -19,11 +19,22 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from attnrate.experiments.claims import Claim, Verdict
-from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.claims import (
+    Claim,
+    Verdict,
+    at_least,
+    at_most,
+    below,
+    claim_of,
+    decided,
+    judge,
+)
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results, unfinished
+from attnrate.experiments.kits.fits import PowerLaw, curve, fit_power_law, line, spread
 from attnrate.experiments.kits.images import (
     PRESETS,
     ROUNDING,
@@ -33,8 +44,6 @@ from attnrate.experiments.kits.images import (
     largest_jobs,
     profiled,
 )
-from attnrate.experiments.kits.power_law import PowerLaw, fit_power_law
-from attnrate.experiments.kits.real import at_least, at_most, below, decided, over_seeds, unfinished
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.spectra.measures import tails
 from attnrate.statistics import Interval, mean, slope
@@ -72,6 +81,7 @@ MEASURES = (TRAIN_LOSS, TEST_LOSS, TRAIN_ERROR, TEST_ERROR)
 #: By seed and larger m_h: how far successive spectra are apart, one value a group of images
 Distances = Mapping[int, Mapping[int, Sequence[float]]]
 Laws = Mapping[Measure, PowerLaw | None]
+V = TypeVar("V")
 
 
 def plan(preset: Preset) -> Plan:
@@ -88,7 +98,11 @@ def plan(preset: Preset) -> Plan:
 def conclude(results: Results) -> Conclusion:
     """Distances between spectra, the law of the errors, and whether one tells the other."""
     done = profiled(results)
-    laws = {measure: _law(done, measure) for measure in MEASURES}
+    sizes = [one.m_h for one in done]
+    laws = {
+        measure: fit_power_law(sizes, [measure.of(one.found) for one in done])
+        for measure in MEASURES
+    }
     claims = (
         _converge_claim(done),
         _falls_claim(done),
@@ -102,25 +116,20 @@ def conclude(results: Results) -> Conclusion:
     return Conclusion(_paragraphs(done, claims), figures, tables, claims)
 
 
-def _law(done: Sequence[Profiled], measure: Measure) -> PowerLaw | None:
-    return fit_power_law([one.m_h for one in done], [measure.of(one.found) for one in done])
+def _grouped(done: Sequence[Profiled], key: Callable[[Profiled], int]) -> dict[int, list[Profiled]]:
+    """The models by that number, in its order; in each group from the smallest m_h on."""
+    found: dict[int, list[Profiled]] = {}
+    for one in sorted(done, key=lambda one: (key(one), one.m_h)):
+        found.setdefault(key(one), []).append(one)
+    return found
 
 
-def head_sizes(done: Sequence[Profiled]) -> list[int]:
-    """The head sizes of which there is a model."""
-    return sorted({one.m_h for one in done})
-
-
-def _of_size(done: Sequence[Profiled], m_h: int) -> list[Profiled]:
-    return [one for one in done if one.m_h == m_h]
+def _by_size(done: Sequence[Profiled]) -> dict[int, list[Profiled]]:
+    return _grouped(done, lambda one: one.m_h)
 
 
 def _by_seed(done: Sequence[Profiled]) -> dict[int, list[Profiled]]:
-    """The models of every seed, from the smallest m_h to the largest."""
-    return {
-        seed: sorted((one for one in done if one.seed == seed), key=lambda one: one.m_h)
-        for seed in sorted({one.seed for one in done})
-    }
+    return _grouped(done, lambda one: one.job.seed)
 
 
 def trained(one: Profiled) -> Sequence[Sequence[float]]:
@@ -147,14 +156,11 @@ def distances(
     """
     found: dict[int, dict[int, list[float]]] = {}
     for seed, ours in _by_seed(done).items():
-        if len(ours) < 2:
-            continue
-        whole = float(np.linalg.norm(np.mean(spectra(ours[-1]), 0)))
-        found[seed] = {}
+        whole = max(float(np.linalg.norm(np.mean(spectra(ours[-1]), 0))), 1e-300)
         for one, other in itertools.pairwise(ours):
             pairs = zip(spectra(one), spectra(other), strict=False)
-            apart = [_apart(np.array(a), np.array(b)) / max(whole, 1e-300) for a, b in pairs]
-            found[seed][other.m_h] = apart
+            apart = [_apart(np.array(a), np.array(b)) / whole for a, b in pairs]
+            found.setdefault(seed, {})[other.m_h] = apart
     return found
 
 
@@ -165,13 +171,10 @@ def _apart(sigma: np.ndarray, other: np.ndarray) -> float:
     return float(np.linalg.norm(longer[0] - longer[1]))
 
 
-def _by_head_size(found: Distances) -> dict[int, list[float]]:
-    """Distances by the larger m_h, the mean over groups of images for every seed."""
+def _across(found: Mapping[int, Mapping[int, V]]) -> dict[int, list[V]]:
+    """By head size, the values of the seeds that have one."""
     sizes = sorted({m_h for by_size in found.values() for m_h in by_size})
-    return {
-        m_h: [float(np.mean(by_size[m_h])) for by_size in found.values() if m_h in by_size]
-        for m_h in sizes
-    }
+    return {m_h: [by[m_h] for by in found.values() if m_h in by] for m_h in sizes}
 
 
 def slopes(found: Distances, larger_half: bool = False) -> Interval:
@@ -193,7 +196,7 @@ def seeds_apart(done: Sequence[Profiled]) -> list[float]:
     """How far spectra of the largest model are apart over pairs of seeds, as shares of |σ|."""
     if not done:
         return []
-    sigma = [_mean_spectrum(one) for one in _of_size(done, head_sizes(done)[-1])]
+    sigma = [_mean_spectrum(one) for one in [*_by_size(done).values()][-1]]
     return [
         _apart(a, b) / max(float(np.linalg.norm(b)), 1e-300)
         for i, a in enumerate(sigma)
@@ -241,17 +244,6 @@ def explained(pairs: Sequence[tuple[float, float]]) -> float:
     return 1 - wrong / guessed if guessed else math.nan
 
 
-def _claim(
-    name: str,
-    place: str,
-    statement: str,
-    verdict: Verdict,
-    evidence: str,
-    limits: tuple[float | None, float | None, float | None],
-) -> Claim:
-    return Claim(name, f"Sec. 5.2, {place}", statement, "fig3", verdict, evidence, *limits)
-
-
 def _closing(verdict: Verdict, enough: bool) -> str:
     return _SMALL if verdict != "open" else _TOO_WIDE if enough else _TOO_FEW
 
@@ -264,11 +256,7 @@ def _converge_claim(done: Sequence[Profiled]) -> Claim:
     near = max(_NEAR, mean(between).value) if between else _NEAR
     enough = min(map(len, found.values()), default=0) >= _LEAST_DISTANCES
     verdicts = {below(whole, 0.0), below(larger, 0.0), at_most(last, near)} if enough else {"open"}
-    verdict: Verdict = "open"
-    if "does not hold" in verdicts:
-        verdict = "does not hold"
-    elif verdicts == {"holds"}:
-        verdict = "holds"
+    verdict = judge(verdicts == {"holds"}, "does not hold" in verdicts)
     evidence = "no two models are finished. "
     if whole.count:
         more = f", over the larger half {larger}" if larger.count else ""
@@ -289,13 +277,14 @@ def _converge_claim(done: Sequence[Profiled]) -> Claim:
         rest = mean([by_size[max(by_size)][0] for by_size in before.values()])
         early = f"the slope was {slopes(before)}, " if whole.count else ""
         evidence += f"Before training {early}the last distance was {rest}. "
-    return _claim(
-        "fig3-spectra-converge",
-        "Fig. 3(a)",
+    return claim_of(
+        "fig3",
+        "spectra-converge",
+        "Sec. 5.2, Fig. 3(a)",
         "As m_h grows, the singular values of ρ̂ converge.",
         verdict,
         evidence + (_closing(verdict, enough) if last.count else ""),
-        whole.limits,
+        whole,
     )
 
 
@@ -307,42 +296,43 @@ def _falls_claim(done: Sequence[Profiled]) -> Claim:
     enough = len(done) >= _LEAST_ERRORS
     verdict = below(found, 0.0) if enough else "open"
     said = f"the slope of log training loss over log m_h is {found}. "
-    return _claim(
-        "fig3-error-falls",
-        "Fig. 3(b)",
+    return claim_of(
+        "fig3",
+        "error-falls",
+        "Sec. 5.2, Fig. 3(b)",
         "The training error decreases as m_h increases.",
         verdict,
         (said if found.count else "too few models are finished. ") + _closing(verdict, enough),
-        found.limits,
+        found,
     )
 
 
 def _exponent_claim(law: PowerLaw | None) -> Claim:
     verdict: Verdict = "open"
-    evidence = _TOO_FEW
+    found, evidence = mean([]), _TOO_FEW
     if law is not None:
-        enough = law.b.count >= _LEAST_ERRORS
+        enough, b = law.b.count >= _LEAST_ERRORS, law.b
+        inside = b.low <= PAPER_EXPONENT <= b.high
+        narrow = law.bounded and b.high <= _WIDEST * b.low
+        rises = not law.seen and law.a < 0 and law.p_flat <= 0.05
+        verdict = judge(law.seen and inside and narrow, rises or (law.seen and not inside), enough)
         evidence = (
             f"training loss = {law.a:.3g} m_h^-b + {law.c:.3g} with b = {law} "
             f"(the paper's constant: {PAPER_CONSTANT}). "
         )
         if not law.seen:
             evidence += "A loss that does not depend on m_h fits about as well, or it rises. "
-        if enough and law.seen:
-            if not law.b.low <= PAPER_EXPONENT <= law.b.high:
-                verdict = "does not hold"
-            elif law.bounded and law.b.high <= _WIDEST * law.b.low:
-                verdict = "holds"
-        elif enough and law.a < 0 and law.p_flat <= 0.05:
-            verdict = "does not hold"
         evidence += _closing(verdict, enough)
-    return _claim(
-        "fig3-exponent",
-        "Fig. 3(b)",
+        low, high = (math.nan if end is None else end for end in law.limits[1:])
+        found = Interval(b.value, low, high, b.count)
+    return claim_of(
+        "fig3",
+        "exponent",
+        "Sec. 5.2, Fig. 3(b)",
         f"The training error follows m_h^-{PAPER_EXPONENT} + const.",
         verdict,
         evidence,
-        (None, None, None) if law is None else law.limits,
+        found,
     )
 
 
@@ -358,18 +348,19 @@ def _tail_claim(done: Sequence[Profiled]) -> Claim:
             f"largest model's spectra beyond m_h times a factor of other head sizes: {found} "
             f"(asked: at least {_EXPLAINED}). "
         )
-    return _claim(
-        "fig3-tail-predicts",
-        "Theorem 4.1",
+    return claim_of(
+        "fig3",
+        "tail-predicts",
+        "Sec. 5.2, Theorem 4.1",
         "The decay of the singular values tells the error that a smaller head size leaves.",
         verdict,
         said + _closing(verdict, enough),
-        found.limits,
+        found,
     )
 
 
 def _paragraphs(done: Sequence[Profiled], claims: Sequence[Claim]) -> tuple[str, ...]:
-    sizes = head_sizes(done)
+    sizes = [*_by_size(done)]
     best = min(done, key=lambda one: one.found.test_error)
     return (
         f"{len(done)} ViTs with m_h from {sizes[0]} to {sizes[-1]}, everything else alike, values "
@@ -383,8 +374,7 @@ def _paragraphs(done: Sequence[Profiled], claims: Sequence[Claim]) -> tuple[str,
 def _spectra_figure(done: Sequence[Profiled]) -> Figure:
     """Spectra by head size, and distances between successive ones."""
     series = []
-    for m_h in head_sizes(done):
-        ours = _of_size(done, m_h)
+    for m_h, ours in _by_size(done).items():
         sigma = np.stack([_mean_spectrum(one) for one in ours])
         sigma = sigma[:, sigma.min(0) > ROUNDING * sigma.max()]
         k = tuple(float(place) for place in range(1, sigma.shape[1] + 1))
@@ -393,17 +383,19 @@ def _spectra_figure(done: Sequence[Profiled]) -> Figure:
         ends = (low, high) if len(ours) > 1 else (None, None)
         series.append(Series(f"m_h = {m_h}", k, middle, *ends))
     panels = [Curves("spectra", "k", "σ_k / T", tuple(series), "log", "log")]
-    by_size = _by_head_size(distances(done))
-    if by_size:
-        m_h_of = tuple(float(m_h) for m_h in by_size)
-        shown = [over_seeds("to the next smaller m_h", m_h_of, [*by_size.values()])]
-        before = _by_head_size(distances(done, untrained))
-        early = tuple(mean(row).value for row in before.values())
-        shown.append(Series("before training", m_h_of, early))
-        between = seeds_apart(done)
-        if between:
-            level = (mean(between).value,) * len(m_h_of)
-            shown.append(Series("between seeds", m_h_of, level, style="theory"))
+    # of the groups of images the mean, for every seed
+    apart, before = (
+        {float(m): [float(np.mean(v)) for v in far] for m, far in _across(found).items()}
+        for found in (distances(done), distances(done, untrained))
+    )
+    if apart:
+        shown = [
+            curve("to the next smaller m_h", [(m, spread(far)) for m, far in apart.items()]),
+            line("before training", [(m, mean(far).value) for m, far in before.items()]),
+        ]
+        if between := seeds_apart(done):
+            level = mean(between).value
+            shown.append(line("between seeds", [(m, level) for m in apart], "theory"))
         panels.append(Curves("distances", "m_h", "share of |σ|", tuple(shown), "log", "log"))
     return Figure(
         "fig3a",
@@ -416,11 +408,11 @@ def _spectra_figure(done: Sequence[Profiled]) -> Figure:
 
 def _errors_figure(done: Sequence[Profiled], laws: Laws) -> Figure:
     """Losses and errors with their laws, beside the paper's."""
-    sizes = head_sizes(done)
-    places = tuple(float(m_h) for m_h in sizes)
+    by_size = _by_size(done)
+    sizes = tuple(map(float, by_size))
     paper = Series(
         f"paper: m_h^-{PAPER_EXPONENT} + {PAPER_CONSTANT}",
-        places,
+        sizes,
         tuple(m_h**-PAPER_EXPONENT + PAPER_CONSTANT for m_h in sizes),
         style="paper",
     )
@@ -431,8 +423,11 @@ def _errors_figure(done: Sequence[Profiled], laws: Laws) -> Figure:
     ):
         series: list[Series] = []
         for measure in measures:
-            values = [[measure.of(one.found) for one in _of_size(done, m)] for m in sizes]
-            series.append(over_seeds(measure.word, places, values, group=measure.name))
+            points = [
+                (float(m_h), spread([measure.of(one.found) for one in ours]))
+                for m_h, ours in by_size.items()
+            ]
+            series.append(curve(measure.word, points, group=measure.name))
             law = laws[measure]
             if law is not None and law.seen:
                 x = tuple(float(v) for v in np.geomspace(sizes[0], sizes[-1], 40))
@@ -451,9 +446,8 @@ def _errors_figure(done: Sequence[Profiled], laws: Laws) -> Figure:
 def _errors_table(done: Sequence[Profiled]) -> Table:
     """All numbers by head size."""
     rows = []
-    for m_h in head_sizes(done):
-        ours = _of_size(done, m_h)
-        near = [by[m_h] for by in distances(done).values() if m_h in by]
+    for m_h, ours in _by_size(done).items():
+        near = _across(distances(done)).get(m_h, [])
         by_seed = str(mean([float(np.mean(v)) for v in near])) if near else None
         by_image = str(mean(near[0])) if near else None
         cells = [str(mean([each.of(one.found) for one in ours])) for each in MEASURES]
@@ -491,12 +485,9 @@ def _laws_table(laws: Laws) -> Table:
 
 def _tails_table(done: Sequence[Profiled]) -> tuple[Table, ...]:
     """What the largest model's spectra have beyond m_h, beside what smaller models miss."""
-    by_seed = predictions(done)
-    sizes = sorted({m_h for pairs in by_seed.values() for m_h in pairs})
     rows = []
-    for m_h in sizes:
-        pairs = [pairs[m_h] for pairs in by_seed.values() if m_h in pairs]
-        energy, excess = (str(mean([pair[side] for pair in pairs])) for side in (0, 1))
+    for m_h, pairs in _across(predictions(done)).items():
+        energy, excess = (str(mean(side)) for side in zip(*pairs, strict=True))
         rows.append((m_h, energy, excess))
     if not rows:
         return ()

@@ -7,37 +7,15 @@ weights, and count over thousands of fresh inputs; the paper preset has a networ
 size far above the rank, too. Loss and error are those of the hard-max target.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
-from attnrate.experiments.kits.maps import (
-    NEAR,
-    Example,
-    MapFit,
-    RowsOutcome,
-    Size,
-    map_plan,
-)
-from attnrate.experiments.kits.panels import (
-    LEAST_LINK,
-    NOTHING,
-    Group,
-    Kept,
-    Number,
-    case_table,
-    claim,
-    corrected,
-    draw_maps,
-    evidence,
-    grouped,
-    recovered,
-    rms,
-)
+from attnrate.experiments.kits import maps, panels
 from attnrate.figures.figure import Figure, Graph, Table
-from attnrate.statistics import Interval, mean
+from attnrate.statistics import mean
 
 POINTS, DIM = 6, 2
 #: ρ = 2 u·v - |v|² has rank 3; one more leaves the optimiser room. The paper does not give its m_h.
@@ -47,14 +25,14 @@ READOUTS = {
     "linear": "F̂ linear",
     "wide": f"F̂ a network and m_h = {M_H['wide']}",
 }
-SIZES: Mapping[Preset, Size] = {
-    "quick": Size(1, 1800, 128, {"network": 37.0, "linear": 23.0}),
-    "paper": Size(5, 4000, 128, {"network": 75.0, "linear": 48.0, "wide": 77.0}),
+SIZES: Mapping[Preset, maps.Size] = {
+    "quick": maps.Size(1, 1800, 128, {"network": 37.0, "linear": 23.0}),
+    "paper": maps.Size(5, 4000, 128, {"network": 75.0, "linear": 48.0, "wide": 77.0}),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class Links(MapFit):
+class Links(maps.MapFit):
     """A fit whose links are counted on fresh inputs; the first of them is kept to be drawn."""
 
     work: ClassVar[str] = "fig4.fit"
@@ -64,14 +42,14 @@ class Links(MapFit):
         """Which of READOUTS it is."""
         return "wide" if self.model["m_h"] == M_H["wide"] else str(self.model["readout"])
 
-    def run(self) -> RowsOutcome:
+    def run(self) -> maps.RowsOutcome:
         """Fit and count."""
-        return self.measured(RowsOutcome, lambda done: done.all_rows(done.fresh(1)))
+        return self.measured(maps.RowsOutcome, lambda done: done.all_rows(done.fresh(1)))
 
 
 def plan(preset: Preset) -> Plan:
     """The fits of the preset for every seed."""
-    return map_plan(SIZES[preset], _fit)
+    return maps.map_plan(SIZES[preset], _fit)
 
 
 def _fit(readout: str) -> Links:
@@ -86,13 +64,13 @@ def _fit(readout: str) -> Links:
     )
 
 
-Groups = Mapping[str, Group[RowsOutcome]]
+Groups = Mapping[str, panels.Group[maps.RowsOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
     """Links and F̂∘f̂ of both readouts; diverged fits do not count."""
-    found = results.of(Links, RowsOutcome)
-    by = grouped([one for one in found if one.outcome.rows.link is not None], READOUTS)
+    found = results.of(Links, maps.RowsOutcome)
+    by = panels.grouped([one for one in found if one.outcome.rows.link is not None], READOUTS)
     return Conclusion(
         _paragraphs(by),
         _figures(by),
@@ -101,96 +79,94 @@ def conclude(results: Results) -> Conclusion:
     )
 
 
-def _link(found: Group[RowsOutcome]) -> Number:
+def _link(found: panels.Group[maps.RowsOutcome]) -> panels.Number:
     return found.link(lambda one: one.rows)
 
 
-def _near_link(found: Group[RowsOutcome]) -> Number:
+def _near_link(found: panels.Group[maps.RowsOutcome]) -> panels.Number:
     return found.number(lambda one: one.rows.near_link, most=1.0)
 
 
 def _links_claim(by: Groups) -> Claim:
-    links = {readout: _link(found) for readout, found in by.items()}
-    decided = _decided(
-        _right(links),
-        "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
-        "bring right links with it.",
-    )
-    parts = [
-        f"{share.percent} of fresh cases with {READOUTS[readout]}{share.seeds}"
-        for readout, share in links.items()
-        if share.count
-    ]
-    return claim(
+    return _share_claim(
         "fig4-links",
         "App. B.1, Fig. 4(a, b)",
         "The trained attention links each u to its nearest v.",
-        decided,
-        evidence(
-            "the strongest link is the nearest point in ",
-            parts,
-            f" (asked: {LEAST_LINK:.0%}, of every fit).",
-        ),
-        _worst(links),
+        {readout: _link(found) for readout, found in by.items()},
+        "the strongest link is the nearest point in ",
+        lambda readout, share: f" of fresh cases with {READOUTS[readout]}{share.seeds}",
+        "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
+        "bring right links with it.",
     )
-
-
-def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
-    """By every network F̂, whatever its head size; a linear F̂ may correct it."""
-    return corrected(met["network"] + met["wide"], met["linear"], how)
-
-
-def _right(shares: Mapping[str, Number]) -> dict[str, Kept]:
-    """In how many fits that share of links is large enough."""
-    return {readout: share.at_least(LEAST_LINK) for readout, share in shares.items()}
-
-
-def _worst(shares: Mapping[str, Number]) -> Interval:
-    """The least share of right links with a network F̂."""
-    found = [each for readout, each in shares.items() if readout != "linear" and each.count]
-    return min(found, key=lambda each: each.value, default=mean([]))
 
 
 def _same_token_claim(by: Groups) -> Claim:
     """Prop. B.1 (2, 3) in use: where outputs agree, do they come from the same token?"""
-    near_link = {readout: _near_link(found) for readout, found in by.items()}
-    decided = _decided(
-        _right(near_link),
-        "With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, is not at "
-        "hand.",
-    )
-    parts = [
-        f"{share.percent} with {READOUTS[readout]} (there "
-        f"{by[readout].number(lambda one: one.rows.near, most=1.0).percent} of the cases are so "
-        "near)"
-        for readout, share in near_link.items()
-        if share.count
-    ]
-    return claim(
+
+    def near(readout: str, share: panels.Number) -> str:
+        del share
+        cases = by[readout].number(lambda one: one.rows.near, most=1.0)
+        return f" with {READOUTS[readout]} (there {cases.percent} of the cases are so near)"
+
+    return _share_claim(
         "fig4-argmax",
         "Prop. B.1 (2, 3) and the remark below it",
         "Two representations of one target have the same argmax of ρ; though proved under "
         "conditions only, this is found to hold generally in real applications.",
-        decided,
-        evidence(
-            f"where the output is within {NEAR} of the truth, the strongest link is the true one "
-            "in ",
-            parts,
-            f" (asked: {LEAST_LINK:.0%}, of every fit).",
-        ),
-        _worst(near_link),
+        {readout: _near_link(found) for readout, found in by.items()},
+        f"where the output is within {maps.NEAR} of the truth, the strongest link is the true one "
+        "in ",
+        near,
+        "With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, is not at "
+        "hand.",
     )
 
 
+def _share_claim(
+    name: str,
+    place: str,
+    statement: str,
+    shares: Mapping[str, panels.Number],
+    before: str,
+    words: Callable[[str, panels.Number], str],
+    how: str,
+) -> Claim:
+    """A claim that these shares of links are large, by the least share with a network F̂."""
+    seen = {readout: share for readout, share in shares.items() if share.count}
+    networks = [share for readout, share in seen.items() if readout != "linear"]
+    return panels.claim(
+        name,
+        place,
+        statement,
+        _decided(_right(shares), how),
+        panels.evidence(
+            before,
+            [share.percent + words(readout, share) for readout, share in seen.items()],
+            f" (asked: {panels.LEAST_LINK:.0%}, of every fit).",
+        ),
+        min(networks, key=lambda share: share.value, default=mean([])),
+    )
+
+
+def _right(shares: Mapping[str, panels.Number]) -> dict[str, panels.Kept]:
+    """In how many fits that share of links is large enough."""
+    return {readout: share.at_least(panels.LEAST_LINK) for readout, share in shares.items()}
+
+
+def _decided(met: Mapping[str, panels.Kept], how: str) -> tuple[Verdict, str]:
+    """By every network F̂, whatever its head size; a linear F̂ may correct it."""
+    return panels.corrected(met["network"] + met["wide"], met["linear"], how)
+
+
 def _identity_claim(by: Groups) -> Claim:
-    met, text = recovered(by)
-    return claim(
+    met, text = panels.recovered(by)
+    return panels.claim(
         "fig4-identity",
         "App. B.1, Fig. 4(c)",
         "F̂∘f̂ is found to be F∘f, the identity of v.",
         _decided(met, "With F̂ linear."),
         text,
-        rms(by["network"]),
+        panels.rms(by["network"]),
     )
 
 
@@ -203,7 +179,7 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
         if found
     ]
     if not parts:
-        return NOTHING
+        return panels.NOTHING
     said = (
         f"Nearest point, {POINTS} points of each kind, m_h = {M_H['network']} unless said: "
         f"{'; '.join(parts)}."
@@ -232,33 +208,27 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
 
 
 def _figures(by: Groups) -> tuple[Figure, ...]:
-    maps = draw_maps(by, "true: the nearest point", _graph, "random tokens", "coordinates of v")
-    if maps is None:
-        return ()
-    counts = ", ".join(
-        f"{sum(panel.right)} of {POINTS} ({panel.title})"
-        for panel in maps.graphs
-        if isinstance(panel, Graph)
-    )
-    return (
-        Figure(
-            "fig4-attention",
+    return panels.map_figures(
+        "fig4",
+        by,
+        "true: the nearest point",
+        _graph,
+        "random tokens",
+        "coordinates of v",
+        (
             "Attention of one fresh input (Fig. 4a)",
-            f"Row t holds the weights of the points v(s) for u(t); the input is the first fresh "
-            f"one of seed {maps.seed}.",
-            maps.attention,
+            "Row t holds the weights of the points v(s) for u(t); the input is the first fresh "
+            "one of seed {seed}.",
         ),
-        Figure(
-            "fig4-graph",
+        (
             "The recovered graph and F̂∘f̂ (Fig. 4b, c)",
-            f"Each u with its strongest link, same input; right links: {counts}. F̂∘f̂ over all "
+            "Each u with its strongest link, same input; right links: {right}. F̂∘f̂ over all "
             "fresh tokens, in bins.",
-            maps.graphs,
         ),
     )
 
 
-def _graph(words: str, shown: Example) -> Graph:
+def _graph(words: str, shown: maps.Example) -> Graph:
     pairs, right = [], []
     for t, (learned, true) in enumerate(zip(shown.learned, shown.true, strict=True)):
         s = max(range(len(learned)), key=learned.__getitem__)
@@ -274,15 +244,17 @@ def _graph(words: str, shown: Example) -> Graph:
 
 
 def _table(by: Groups) -> Table:
-    return case_table(
+    return panels.case_table(
         "Nearest point: links and invariants on fresh inputs",
         "F̂",
         by,
         {
             "strongest link right": lambda found: _link(found).percent,
-            f"the same where the output is within {NEAR}": lambda found: _near_link(found).percent,
+            f"the same where the output is within {maps.NEAR}": lambda found: (
+                _near_link(found).percent
+            ),
             "mean |Â - A|": lambda found: str(found.number(lambda one: one.rows.mae)),
-            "rms of F̂∘f̂ - F∘f": lambda found: str(rms(found)),
+            "rms of F̂∘f̂ - F∘f": lambda found: str(panels.rms(found)),
         },
         "Intervals are over seeds; of a single seed, over inputs where that is possible. The true "
         "A is hard-max, 0 or 1: softmax only comes near it.",

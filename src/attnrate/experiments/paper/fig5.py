@@ -8,8 +8,9 @@ thousands of fresh inputs. Position and segment are part of the token (see targe
 whole model is also fitted in smaller steps, which change where the weights end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -17,32 +18,9 @@ import torch
 from attnrate.errors import require_whole
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
-from attnrate.experiments.kits.maps import (
-    UNMEASURED,
-    Example,
-    Fitted,
-    MapFit,
-    Measures,
-    PointwiseOutcome,
-    Settings,
-    Size,
-    map_plan,
-)
-from attnrate.experiments.kits.panels import (
-    MOST_MAE,
-    NOTHING,
-    Group,
-    Kept,
-    case_table,
-    claim,
-    corrected,
-    draw_maps,
-    evidence,
-    grouped,
-    links_panel,
-    recovered,
-    rms,
-)
+from attnrate.experiments.kits import maps, panels
+from attnrate.experiments.kits.maps import Example, Fitted, MapFit, Measures, Settings, Size
+from attnrate.experiments.kits.panels import MOST_MAE, Group, Kept, Number, rms
 from attnrate.figures.figure import Figure, Graph, Table
 from attnrate.models.base import feed_forward
 from attnrate.models.coupling import Beside, hold_values
@@ -72,11 +50,11 @@ _PREDICTION = DIM + 3
 
 
 @dataclass(frozen=True)
-class MassesOutcome(PointwiseOutcome):
+class MassesOutcome(maps.PointwiseOutcome):
     """The weights of prediction tokens and of points; F̂∘f̂ is that of points."""
 
-    predictions: Measures = UNMEASURED
-    points: Measures = UNMEASURED
+    predictions: Measures = maps.UNMEASURED
+    points: Measures = maps.UNMEASURED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +89,7 @@ class Masses(MapFit):
 
 def plan(preset: Preset) -> Plan:
     """The fits of the preset for every seed."""
-    return map_plan(SIZES[preset], _fit)
+    return maps.map_plan(SIZES[preset], _fit)
 
 
 def _fit(freedom: str) -> Masses:
@@ -170,91 +148,99 @@ Groups = Mapping[str, Group[MassesOutcome]]
 
 def conclude(results: Results) -> Conclusion:
     """Weights and F̂∘f̂, with everything learned and with the values held."""
-    by = grouped(results.of(Masses, MassesOutcome), FREEDOMS)
-    claims = (
-        _weights_claim(
-            by,
-            lambda one: one.predictions,
-            "fig5-masses",
-            "A prediction token attends to the points of its segment with their normalised masses.",
-        ),
-        _weights_claim(
-            by,
-            lambda one: one.points,
-            "fig5-diagonal",
-            "Every other token attends to itself: the attention is confined to the diagonal.",
-        ),
-        _norm_claim(by),
+    by = panels.grouped(results.of(Masses, MassesOutcome), FREEDOMS)
+    return Conclusion(_paragraphs(by), _figures(by), (_table(by),), _claims(by))
+
+
+def _predictions(found: Group[MassesOutcome]) -> Number:
+    """The mean |Â - A| of prediction tokens."""
+    return found.number(lambda one: one.predictions.mae)
+
+
+def _points(found: Group[MassesOutcome]) -> Number:
+    """The mean |Â - A| of points."""
+    return found.number(lambda one: one.points.mae)
+
+
+def _claims(by: Groups) -> tuple[Claim, ...]:
+    place = "App. B.1, Fig. 5(a, b)"
+    decide = partial(
+        _decided,
+        how="With the values held at the points. With everything learned a query can put what it "
+        "knows into the weights and have F̂ read it there: a point's norm reaches its output "
+        "without the point being attended to.",
     )
-    return Conclusion(_paragraphs(by), _figures(by), (_table(by),), claims)
-
-
-def _weights_claim(
-    by: Groups, rows: Callable[[MassesOutcome], Measures], name: str, statement: str
-) -> Claim:
-    mae = {freedom: found.number(lambda one: rows(one).mae) for freedom, found in by.items()}
-    decided = _decided(
-        {freedom: each.at_most(MOST_MAE) for freedom, each in mae.items()},
-        "With the values held at the points. With everything learned a query can put what it knows "
-        "into the weights and have F̂ read it there: a point's norm reaches its output without the "
-        "point being attended to.",
+    told = (
+        "mean |Â - A| over these rows: ",
+        f" (asked: at most {MOST_MAE} in every fit).",
     )
-    parts = [
-        f"{each} with {FREEDOMS[freedom]}{each.seeds} "
-        f"({by[freedom].number(lambda one: rows(one).moved).percent} of a row's weight lies "
-        "elsewhere)"
-        for freedom, each in mae.items()
-        if each.count
-    ]
-    return claim(
-        name,
-        "App. B.1, Fig. 5(a, b)",
-        statement,
-        decided,
-        evidence(
-            "mean |Â - A| over these rows: ", parts, f" (asked: at most {MOST_MAE} in every fit)."
-        ),
-        mae["whole"],
-    )
-
-
-def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
-    """By every fit in which everything is learned; held values may correct it."""
-    return corrected(met["whole"] + met["slow"], met["held"], how)
-
-
-def _norm_claim(by: Groups) -> Claim:
-    met, text = recovered(by)
-    decided = _decided(
+    met, text = panels.recovered(by)
+    norm = _decided(
         met,
         "With the values held at the points. Tokens carry their position, so that no sequence is "
         "constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ here.",
     )
-    return claim(
-        "fig5-norm",
-        "App. B.1, Fig. 5(c)",
-        "F̂∘f̂ recovers F∘f, the norm of the point.",
-        decided,
-        text,
-        rms(by["whole"]),
+    return (
+        panels.weights_claim(
+            (
+                "fig5-masses",
+                place,
+                "A prediction token attends to the points of its segment with their normalised "
+                "masses.",
+            ),
+            by,
+            _predictions,
+            decide,
+            told,
+            lambda found: _elsewhere(found.number(lambda one: one.predictions.moved)),
+        ),
+        panels.weights_claim(
+            (
+                "fig5-diagonal",
+                place,
+                "Every other token attends to itself: the attention is confined to the diagonal.",
+            ),
+            by,
+            _points,
+            decide,
+            told,
+            lambda found: _elsewhere(found.number(lambda one: one.points.moved)),
+        ),
+        panels.claim(
+            "fig5-norm",
+            "App. B.1, Fig. 5(c)",
+            "F̂∘f̂ recovers F∘f, the norm of the point.",
+            norm,
+            text,
+            rms(by["whole"]),
+        ),
     )
+
+
+def _elsewhere(moved: Number) -> str:
+    return f" ({moved.percent} of a row's weight lies elsewhere)"
+
+
+def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
+    """By every fit in which everything is learned; held values may correct it."""
+    return panels.corrected(met["whole"] + met["slow"], met["held"], how)
 
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
     parts = [
         f"with {found.words} the error is {found.error}, the weights of prediction tokens "
-        f"are off by {found.number(lambda one: one.predictions.mae)}, those of points by "
-        f"{found.number(lambda one: one.points.mae)}, and F̂∘f̂ is off by {rms(found)}"
+        f"are off by {_predictions(found)}, those of points by "
+        f"{_points(found)}, and F̂∘f̂ is off by {rms(found)}"
         for found in by.values()
         if found
     ]
     if not parts:
-        return NOTHING
+        return panels.NOTHING
     size = ", ".join(f"{name} = {MODEL[name]}" for name in ("n", "m_h", "m_v", "width", "depth"))
     said = f"Centre of gravity, length {LENGTH}, {size}: {'; '.join(parts)}."
     away = []
     for found in by.values():
-        off = found.number(lambda one: one.points.mae)
+        off = _points(found)
         kept = off.at_most(MOST_MAE)
         if kept.count < kept.of:
             away.append(
@@ -279,25 +265,24 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
 
 
 def _figures(by: Groups) -> tuple[Figure, ...]:
-    maps = draw_maps(by, "true: masses and diagonal", _graph, "the points", "norm of the point")
-    if maps is None:
-        return ()
-    return (
-        Figure(
-            "fig5-attention",
+    places = " and ".join(map(str, PAPER_PREDICTIONS))
+    return panels.map_figures(
+        "fig5",
+        by,
+        "true: masses and diagonal",
+        _graph,
+        "the points",
+        "norm of the point",
+        (
             "Attention of one fresh input (Fig. 5a)",
-            "Prediction tokens are at the positions "
-            f"{' and '.join(map(str, PAPER_PREDICTIONS))}, counted from 0; the input is the first "
-            f"fresh one of seed {maps.seed} with prediction tokens there.",
-            maps.attention,
+            f"Prediction tokens are at the positions {places}, counted from 0; the input is the "
+            "first fresh one of seed {seed} with prediction tokens there.",
         ),
-        Figure(
-            "fig5-graph",
+        (
             "The recovered graph and F̂∘f̂ (Fig. 5b, c)",
             "Prediction tokens, drawn at their centres of gravity, with their links of weight "
             f"{_SHOWN} and more to points; a link is right within the segment. F̂∘f̂ over all fresh "
             "tokens that are points, in bins.",
-            maps.graphs,
         ),
     )
 
@@ -307,7 +292,7 @@ def _graph(words: str, shown: Example) -> Graph:
         return sum(w * token[axis] for w, token in zip(shown.true[t], shown.x, strict=True))
 
     predictions = [t for t, token in enumerate(shown.x) if token[_PREDICTION]]
-    return links_panel(
+    return panels.links_panel(
         f"links, {words}",
         shown,
         {t: (centre(t, 0), centre(t, 1)) for t in predictions},
@@ -319,18 +304,16 @@ def _graph(words: str, shown: Example) -> Graph:
 
 
 def _table(by: Groups) -> Table:
-    return case_table(
+    return panels.case_table(
         "Centre of gravity: weights and invariants on fresh inputs",
         "model",
         by,
         {
-            "prediction tokens: mean |Â - A|": lambda found: str(
-                found.number(lambda one: one.predictions.mae)
-            ),
+            "prediction tokens: mean |Â - A|": lambda found: str(_predictions(found)),
             "heaviest point has the largest weight": lambda found: (
                 found.link(lambda one: one.predictions).percent
             ),
-            "points: mean |Â - A|": lambda found: str(found.number(lambda one: one.points.mae)),
+            "points: mean |Â - A|": lambda found: str(_points(found)),
             "point attends most to itself": lambda found: (
                 found.link(lambda one: one.points).percent
             ),

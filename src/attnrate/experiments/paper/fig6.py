@@ -6,35 +6,15 @@ with F̂ linear, which F = id is, and compare weights on thousands of fresh inpu
 input. Every token carries its own position (see targets/graph.py).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.claims import Claim, Verdict, if_corrected
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
-from attnrate.experiments.kits.maps import (
-    Example,
-    MapFit,
-    RowsOutcome,
-    Size,
-    map_plan,
-)
-from attnrate.experiments.kits.panels import (
-    MOST_MAE,
-    NOTHING,
-    Group,
-    Kept,
-    Number,
-    case_table,
-    claim,
-    draw_maps,
-    evidence,
-    grouped,
-    links_panel,
-    recovered,
-    rms,
-    verdict,
-)
+from attnrate.experiments.kits import panels
+from attnrate.experiments.kits.maps import Example, MapFit, RowsOutcome, Size, map_plan
+from attnrate.experiments.kits.panels import MOST_MAE, Group, Kept, Number, rms
 from attnrate.figures.figure import Figure, Graph, Table
 from attnrate.targets import selection_example
 
@@ -92,9 +72,8 @@ Groups = Mapping[str, Group[RowsOutcome]]
 
 def conclude(results: Results) -> Conclusion:
     """Weights on fresh inputs and on that of Eq. 66, and F̂∘f̂."""
-    by = grouped(results.of(Frequencies, RowsOutcome), READOUTS)
-    claims = (_frequencies_claim(by), _example_claim(by), _identity_claim(by))
-    return Conclusion(_paragraphs(by), _figures(by), (_table(by),), claims)
+    by = panels.grouped(results.of(Frequencies, RowsOutcome), READOUTS)
+    return Conclusion(_paragraphs(by), _figures(by), (_table(by),), _claims(by))
 
 
 def _mae(found: Group[RowsOutcome]) -> Number:
@@ -107,63 +86,53 @@ def _example_mae(found: Group[RowsOutcome]) -> Number:
     return found.number(lambda one: None if one.example is None else one.example.mae)
 
 
-def _weights(
-    by: Groups, mae: Callable[[Group[RowsOutcome]], Number], where: str
-) -> tuple[tuple[Verdict, str], str]:
-    """Whether the weights are within MOST_MAE, and a text with the numbers."""
-    off = {readout: mae(found) for readout, found in by.items()}
-    parts = [
-        f"{each} with {READOUTS[readout]}{each.seeds}"
-        for readout, each in off.items()
-        if each.count
-    ]
-    text = evidence("", parts, f" (asked: at most {MOST_MAE}).")
-    before = f"mean |Â - A| {where}, A the index frequencies: "
-    return _decided({name: each.at_most(MOST_MAE) for name, each in off.items()}), before + text
+def _claims(by: Groups) -> tuple[Claim, ...]:
+    told = ("", f" (asked: at most {MOST_MAE}).")
+    fresh = panels.weights_claim(
+        (
+            "fig6-frequencies",
+            "App. B.1, Eq. 64, Fig. 6(a)",
+            "The attention matrix accurately reconstructs ρ, whose values are 0, 1/k, ..., 1.",
+        ),
+        by,
+        _mae,
+        _decided,
+        told,
+    )
+    shown = panels.weights_claim(
+        (
+            "fig6-example",
+            "App. B.1, Eq. 66, Fig. 6",
+            "On the input of Eq. 66 the attention recovers which inputs each output averages.",
+        ),
+        by,
+        _example_mae,
+        _decided,
+        told,
+    )
+    if fresh.verdict in ("holds", "holds when corrected"):
+        read = f"{_LOGARITHM} {fresh.correction}".strip()
+        fresh = replace(fresh, verdict="holds when corrected", correction=read)
+    met, text = panels.recovered(by)
+    off, against = "mean |Â - A|", "A the index frequencies"
+    return (
+        replace(fresh, evidence=f"{off} over fresh inputs, {against}: {fresh.evidence}"),
+        replace(shown, evidence=f"{off} on the indices of Eq. 66, {against}: {shown.evidence}"),
+        panels.claim(
+            "fig6-identity",
+            "App. B.1, Fig. 6",
+            "F̂∘f̂ is F∘f, the identity of the value.",
+            _decided(met),
+            text,
+            rms(by["network"]),
+        ),
+    )
 
 
 def _decided(met: Mapping[str, Kept]) -> tuple[Verdict, str]:
     """By every network F̂; a linear one may correct it."""
-    said = verdict(met["network"], met["linear"])
-    return said, _LINEAR if said == "holds when corrected" else ""
-
-
-def _frequencies_claim(by: Groups) -> Claim:
-    decided, text = _weights(by, _mae, "over fresh inputs")
-    if decided[0] in ("holds", "holds when corrected"):
-        decided = "holds when corrected", f"{_LOGARITHM} {decided[1]}".strip()
-    return claim(
-        "fig6-frequencies",
-        "App. B.1, Eq. 64, Fig. 6(a)",
-        "The attention matrix accurately reconstructs ρ, whose values are 0, 1/k, ..., 1.",
-        decided,
-        text,
-        _mae(by["network"]),
-    )
-
-
-def _example_claim(by: Groups) -> Claim:
-    decided, text = _weights(by, _example_mae, "on the indices of Eq. 66")
-    return claim(
-        "fig6-example",
-        "App. B.1, Eq. 66, Fig. 6",
-        "On the input of Eq. 66 the attention recovers which inputs each output averages.",
-        decided,
-        text,
-        _example_mae(by["network"]),
-    )
-
-
-def _identity_claim(by: Groups) -> Claim:
-    met, text = recovered(by)
-    return claim(
-        "fig6-identity",
-        "App. B.1, Fig. 6",
-        "F̂∘f̂ is F∘f, the identity of the value.",
-        _decided(met),
-        text,
-        rms(by["network"]),
-    )
+    said = panels.verdict(met["network"], met["linear"])
+    return said, if_corrected(said, _LINEAR)
 
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
@@ -174,7 +143,7 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
         if found
     ]
     if not parts:
-        return NOTHING
+        return panels.NOTHING
     return (
         f"Selection of {K} out of {LENGTH} values, m_h = {M_H} for a coupling of rank {LENGTH}: "
         f"{'; '.join(parts)}. Eq. 64 calls the frequencies ρ; softmax makes them of ρ = "
@@ -183,24 +152,21 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
 
 
 def _figures(by: Groups) -> tuple[Figure, ...]:
-    maps = draw_maps(
-        by, "true: index frequencies", _graph, "random tokens", "coordinates of the value"
-    )
-    if maps is None:
-        return ()
-    return (
-        Figure(
-            "fig6-attention",
+    return panels.map_figures(
+        "fig6",
+        by,
+        "true: index frequencies",
+        _graph,
+        "random tokens",
+        "coordinates of the value",
+        (
             "Attention on the indices of Eq. 66 (Fig. 6a)",
             "Row t holds the weights of the values that output t averages.",
-            maps.attention,
         ),
-        Figure(
-            "fig6-graph",
+        (
             "The recovered graph and F̂∘f̂ (Fig. 6b)",
             f"Outputs above, inputs below, both by position, with links of weight {_SHOWN:.2g} and "
             "more. F̂∘f̂ over all fresh tokens, in bins.",
-            maps.graphs,
         ),
     )
 
@@ -209,11 +175,11 @@ def _graph(words: str, shown: Example) -> Graph:
     outputs = {t: (float(t), _HEIGHT) for t in range(LENGTH)}
     inputs = {s: (float(s), 0.0) for s in range(LENGTH)}
     names = ("output", "input")
-    return links_panel(f"links, {words}", shown, outputs, inputs, _SHOWN, _SHOWN, names)
+    return panels.links_panel(f"links, {words}", shown, outputs, inputs, _SHOWN, _SHOWN, names)
 
 
 def _table(by: Groups) -> Table:
-    return case_table(
+    return panels.case_table(
         "Selection: weights and invariants on fresh inputs",
         "F̂",
         by,

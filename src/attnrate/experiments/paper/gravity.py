@@ -13,32 +13,10 @@ from typing import ClassVar
 
 import torch
 
-from attnrate.experiments.claims import Claim
+from attnrate.experiments.claims import Claim, claim_of
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.kits import maps, panels
 from attnrate.experiments.kits.fits import paired
-from attnrate.experiments.kits.maps import (
-    UNMEASURED,
-    Entries,
-    Fitted,
-    MapFit,
-    MapOutcome,
-    Measures,
-    Settings,
-    Size,
-    entries,
-    map_plan,
-)
-from attnrate.experiments.kits.panels import (
-    MOST_MAE,
-    NOTHING,
-    Group,
-    Number,
-    at_most,
-    attention_panel,
-    case_table,
-    claim,
-    grouped,
-)
 from attnrate.figures.figure import Figure, Table
 from attnrate.statistics import geometric_mean
 
@@ -50,9 +28,9 @@ FITS = {
     "encoded": "learned encoding, F̂ a network",
     "permuted": "the same, permuted target",
 }
-SIZES: Mapping[Preset, Size] = {
-    "quick": Size(1, 400, 32, {"plain": 6.0, "encoded": 7.5, "permuted": 8.0}),
-    "paper": Size(5, 2000, 128, {"plain": 36.0, "encoded": 50.0, "permuted": 50.0}),
+SIZES: Mapping[Preset, maps.Size] = {
+    "quick": maps.Size(1, 400, 32, {"plain": 6.0, "encoded": 7.5, "permuted": 8.0}),
+    "paper": maps.Size(5, 2000, 128, {"plain": 36.0, "encoded": 50.0, "permuted": 50.0}),
 }
 #: Errors that differ by less than this factor count as the same
 SAME_FACTOR = 2.0
@@ -62,16 +40,16 @@ _PERMUTED_SEQUENCES = 256
 
 
 @dataclass(frozen=True)
-class PullOutcome(MapOutcome):
+class PullOutcome(maps.MapOutcome):
     """The weights of all rows, what a permutation changes, and the example's weights after it."""
 
-    rows: Measures = UNMEASURED
+    rows: maps.Measures = maps.UNMEASURED
     equivariance: float | None = None
-    after: Entries = ()
+    after: maps.Entries = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pull(MapFit):
+class Pull(maps.MapFit):
     """A fit whose weights are held against the pull; then the bodies of its input change places."""
 
     work: ClassVar[str] = "gravity.fit"
@@ -90,34 +68,30 @@ class Pull(MapFit):
 
 def plan(preset: Preset) -> Plan:
     """Without encoding, with it, and with it on the permuted target, for every seed."""
-    return map_plan(SIZES[preset], _fit)
+    return maps.map_plan(SIZES[preset], _fit)
 
 
 def _fit(case: str) -> Pull:
-    target: Settings = {"kind": "gravity", "bodies": BODIES, "dim": DIM}
-    plain: Settings = {"readout": "linear"}
+    target: maps.Settings = {"kind": "gravity", "bodies": BODIES, "dim": DIM}
+    model: maps.Settings = {"readout": "linear"} if case == "plain" else {"position": "learned"}
     return Pull(
         target={**target, "permute": list(PERMUTATION)} if case == "permuted" else target,
-        model={
-            "kind": "transformer",
-            "m_h": M_H,
-            **(plain if case == "plain" else {"position": "learned"}),
-        },
+        model={"kind": "transformer", "m_h": M_H, **model},
         recipe={"lr": 0.01},
     )
 
 
-def _pull(done: Fitted) -> PullOutcome:
+def _pull(done: maps.Fitted) -> PullOutcome:
     shown = done.fresh(1)
     return PullOutcome(
         rows=done.measures(done.fresh()),
         equivariance=equivariance(done),
         example=done.example(shown),
-        after=entries(done.attentions(shown[:, list(PERMUTATION)])[0][0]),
+        after=maps.entries(done.attentions(shown[:, list(PERMUTATION)])[0][0]),
     )
 
 
-def equivariance(done: Fitted) -> float:
+def equivariance(done: maps.Fitted) -> float:
     """The largest |Â(x∘p) - Â(x)∘p| of a weight when the bodies change places."""
     order = list(PERMUTATION)
     x = done.fresh(_PERMUTED_SEQUENCES)
@@ -126,43 +100,43 @@ def equivariance(done: Fitted) -> float:
     return float((after - before[:, order][:, :, order]).abs().max())
 
 
-Groups = Mapping[str, Group[PullOutcome]]
+Groups = Mapping[str, panels.Group[PullOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
     """Weights, equivariance, and what the permuted target costs."""
-    by = grouped(results.of(Pull, PullOutcome), FITS)
+    by = panels.grouped(results.of(Pull, PullOutcome), FITS)
     # the error on the permuted target over that on the original one, seed by seed
     ratios = paired(by["permuted"].fits, by["encoded"].fits, "seed")
     claims = (_attention_claim(by["plain"]), _equivariance_claim(by), _order_claim(by, ratios))
     return Conclusion(_paragraphs(by, ratios), _figures(by["plain"]), (_table(by),), claims)
 
 
-def _mae(found: Group[PullOutcome]) -> Number:
+def _mae(found: panels.Group[PullOutcome]) -> panels.Number:
     """The mean |Â - A| over fresh inputs."""
     return found.number(lambda one: one.rows.mae)
 
 
-def _link(found: Group[PullOutcome]) -> str:
+def _link(found: panels.Group[PullOutcome]) -> str:
     return found.link(lambda one: one.rows).percent
 
 
-def _largest(found: Group[PullOutcome]) -> float | None:
+def _largest(found: panels.Group[PullOutcome]) -> float | None:
     """The largest |Â(x∘p) - Â(x)∘p| of all fits."""
     return max(found.values(lambda one: one.equivariance), default=None)
 
 
-def _attention_claim(plain: Group[PullOutcome]) -> Claim:
+def _attention_claim(plain: panels.Group[PullOutcome]) -> Claim:
     mae = _mae(plain)
-    met = mae.at_most(MOST_MAE)
-    return claim(
+    met = mae.at_most(panels.MOST_MAE)
+    return panels.claim(
         "gravity-attention",
         "a review of the first version; App. B.1",
         "On a task with a known graph, the learned attention is that graph: here the pull of the "
         "bodies on each other.",
         (met.verdict, ""),
         f"mean |Â - A| over fresh inputs is {mae}{mae.seeds} without position encoding and with F̂ "
-        f"linear (asked: at most {MOST_MAE}); the strongest pull has the largest weight in "
+        f"linear (asked: at most {panels.MOST_MAE}); the strongest pull has the largest weight in "
         f"{_link(plain)}."
         if met.of
         else "the fit without position encoding is not finished.",
@@ -173,12 +147,12 @@ def _attention_claim(plain: Group[PullOutcome]) -> Claim:
 def _equivariance_claim(by: Groups) -> Claim:
     gap, encoded = _largest(by["plain"]), _largest(by["encoded"])
     beside = "" if encoded is None else f"; with a learned encoding it is {encoded:.2g}"
-    return Claim(
-        "gravity-equivariance",
+    return claim_of(
+        "gravity",
+        "equivariance",
         "App. A.1",
         "Without position encoding Ĥ(x∘p) = Ĥ(x)∘p: the attention permutes with the bodies.",
-        "gravity",
-        "open" if gap is None else "holds" if gap <= ROUNDING else "does not hold",
+        panels.at_most([] if gap is None else [gap], ROUNDING).verdict,
         "the fit without position encoding is not finished."
         if gap is None
         else f"largest |Â(x∘p) - Â(x)∘p| of the trained model = {gap:.2g}{beside}.",
@@ -188,8 +162,8 @@ def _equivariance_claim(by: Groups) -> Claim:
 
 def _order_claim(by: Groups, ratios: list[float]) -> Claim:
     ratio = geometric_mean(ratios)
-    met = at_most(ratios, SAME_FACTOR)
-    return claim(
+    met = panels.at_most(ratios, SAME_FACTOR)
+    return panels.claim(
         "gravity-order",
         "Sec. 6.1, Prop. 6.2",
         "With position encoding the Transformer learns the permuted target H~(x∘p) = H(x) as well "
@@ -211,9 +185,9 @@ def _paragraphs(by: Groups, ratios: list[float]) -> tuple[str, ...]:
         if found
     ]
     if not parts:
-        return NOTHING
+        return panels.NOTHING
     said = f"Gravity with {BODIES} bodies in the plane, m_h = {M_H}. " + "; ".join(parts) + "."
-    ratio, same = geometric_mean(ratios), at_most(ratios, SAME_FACTOR)
+    ratio, same = geometric_mean(ratios), panels.at_most(ratios, SAME_FACTOR)
     if same.verdict == "open":
         return (said,)
     if same.verdict == "holds":
@@ -228,7 +202,7 @@ def _paragraphs(by: Groups, ratios: list[float]) -> tuple[str, ...]:
     )
 
 
-def _figures(plain: Group[PullOutcome]) -> tuple[Figure, ...]:
+def _figures(plain: panels.Group[PullOutcome]) -> tuple[Figure, ...]:
     shown = plain.shown
     if shown is None:
         return ()
@@ -241,16 +215,16 @@ def _figures(plain: Group[PullOutcome]) -> tuple[Figure, ...]:
             "the second, permuted by p: the largest difference from that is "
             f"{shown.outcome.equivariance:.2g} over {_PERMUTED_SEQUENCES} inputs.",
             (
-                attention_panel("true weights", shown.example.true),
-                attention_panel("learned", shown.example.learned),
-                attention_panel("learned, bodies permuted", shown.outcome.after),
+                panels.attention_panel("true weights", shown.example.true),
+                panels.attention_panel("learned", shown.example.learned),
+                panels.attention_panel("learned, bodies permuted", shown.outcome.after),
             ),
         ),
     )
 
 
 def _table(by: Groups) -> Table:
-    return case_table(
+    return panels.case_table(
         "Gravity: errors and weights",
         "fit",
         by,

@@ -7,8 +7,8 @@ squared error), beside the bound's second term; and networks of small width are 
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import ClassVar
@@ -16,34 +16,25 @@ from typing import ClassVar
 from attnrate.experiments.claims import Claim, claim_of, judge
 from attnrate.experiments.contract import (
     Conclusion,
+    Done,
     Experiment,
-    Fit,
     Outcome,
     Plan,
     Preset,
     Results,
+    select,
 )
-from attnrate.experiments.kits.fits import Fits
+from attnrate.experiments.kits import fits
 from attnrate.experiments.kits.spectral import (
     LONG,
     RECIPES,
     SECONDS,
     Spectral,
     SpectralWork,
-    cell,
-    error_panel,
-    error_series,
-    known,
-    line,
     outputs,
-    points,
-    shown,
-    sizes_of,
-    slope_of,
 )
-from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
+from attnrate.figures.figure import Curves, Figure, Table
 from attnrate.fitting.job import Sized
-from attnrate.fitting.trial import Trial
 from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.theory.bounds import best_split, jackson_bound
 from attnrate.theory.compile import compile_target
@@ -178,17 +169,18 @@ def plan(preset: Preset) -> Plan:
     splits: Plan = [
         Sized(Split(alpha=t.alpha, rank=t.rank, parameters=PARAMETERS), 1.0) for t in TARGETS
     ]
-    fits: Plan = [
-        Sized(Fit(Trained(width, seed), _trial(preset, width, seed)), SECONDS[preset])
+    trained: Plan = [
+        TRAINED.fit(
+            Trained(width, seed),
+            {"m_h": TRAINED.rank, "width": width},
+            RECIPES[preset],
+            seed,
+            SECONDS[preset],
+        )
         for width in chosen.widths
         for seed in chosen.seeds
     ]
-    return [*compiled, *splits, *fits]
-
-
-def _trial(preset: Preset, width: int, seed: int) -> Trial:
-    model = {"kind": "transformer", "m_h": TRAINED.rank, "width": width}
-    return Trial(TRAINED.settings, model, RECIPES[preset], seed)
+    return [*compiled, *splits, *trained]
 
 
 #: Piecewise-linear interpolation: β = 2, in mean squared error 2β
@@ -205,40 +197,45 @@ CLOSE = 0.25
 
 @dataclass(frozen=True)
 class Runs:
-    """What is finished: compiled errors by target and m_h, splits by target, and the fits."""
+    """What is finished: what was compiled, by m_h; best (m_h, m_ff) by target; and the fits."""
 
-    compiled: Mapping[Spectral, Mapping[int, CompiledOutcome]]
-    splits: Mapping[Spectral, SplitOutcome]
-    trained: Fits
+    compiled: Sequence[Done[Compiled, CompiledOutcome]]
+    splits: Mapping[Spectral, Sequence[tuple[int, float]]]
+    trained: fits.Fits
 
-    def of(self, target: Spectral) -> Mapping[int, CompiledOutcome]:
+    def of(self, target: Spectral) -> Sequence[Done[Compiled, CompiledOutcome]]:
         """What was compiled for a target, by m_h."""
-        return self.compiled.get(target, {})
+        return select(self.compiled, target=target)
 
-    def needed(self, target: Spectral) -> dict[int, float]:
-        """The m_ff that every m_h needs, where one was found."""
-        found = {m_h: needed(one) for m_h, one in self.of(target).items()}
-        return {m_h: m_ff for m_h, m_ff in found.items() if math.isfinite(m_ff)}
+    def needed(self, target: Spectral) -> list[tuple[int, float]]:
+        """Every m_h with the m_ff that it needs, where one was found."""
+        found = [(one.job.m_h, needed(one.outcome)) for one in self.of(target)]
+        return [(m_h, m_ff) for m_h, m_ff in found if math.isfinite(m_ff)]
 
     def growth(self, target: Spectral) -> Interval:
         """The exponent of the needed m_ff in m_h."""
-        return slope_of(list(self.needed(target).items()), 3)
+        return fits.slope_of(self.needed(target), 3)
 
     def split_growth(self, target: Spectral) -> Interval:
         """The exponent of m_ff in m_h along the best splits."""
-        split = self.splits.get(target)
-        if split is None:
-            return slope_of([])
-        return slope_of([*zip(split.m_h, map(float, split.m_ff), strict=True)], 3)
+        return fits.slope_of(self.splits.get(target, []), 3)
+
+    def demanded(self, target: Spectral) -> Interval:
+        """The exponent e with which the printed second term is constant along m_ff = m_h^e."""
+        at = [(one.job.m_h, at_fixed(one.outcome, one.outcome.printed)) for one in self.of(target)]
+        found = fits.slope_of([(m_h, value) for m_h, value in at if math.isfinite(value)], 3)
+        value, low, high = (each / BETA for each in (found.value, found.low, found.high))
+        return Interval(value, low, high, found.count)
 
 
 def read(results: Results) -> Runs:
     """The finished jobs, by kind."""
-    found: dict[Spectral, dict[int, CompiledOutcome]] = {}
-    for one in sorted(results.of(Compiled, CompiledOutcome), key=lambda one: one.job.m_h):
-        found.setdefault(one.job.target, {})[one.job.m_h] = one.outcome
-    splits = {one.job.target: one.outcome for one in results.of(Split, SplitOutcome)}
-    return Runs(found, splits, results.fits(Trained))
+    splits = {
+        one.job.target: [*zip(one.outcome.m_h, map(float, one.outcome.m_ff), strict=True)]
+        for one in results.of(Split, SplitOutcome)
+    }
+    compiled = sorted(results.of(Compiled, CompiledOutcome), key=lambda one: one.job.m_h)
+    return Runs(compiled, splits, fits.Fits(results.fits(Trained)))
 
 
 def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
@@ -257,35 +254,20 @@ def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
     return math.exp(units[last] + share * (units[last + 1] - units[last]))
 
 
-def resolved(found: CompiledOutcome, m_h: int) -> list[tuple[int, float, float]]:
+def resolved(one: Done[Compiled, CompiledOutcome]) -> list[tuple[int, float, float]]:
     """(m_ff, error of the networks, rigorous bound of it) where they resolve the highest sine."""
-    return [
-        row
-        for row in zip(found.m_ff, found.networks, found.rigorous, strict=True)
-        if row[0] >= RESOLVED * m_h and row[1] > 0
-    ]
+    rows = zip(one.outcome.m_ff, one.outcome.networks, one.outcome.rigorous, strict=True)
+    return [row for row in rows if row[0] >= RESOLVED * one.job.m_h and row[1] > 0]
 
 
-def unit_slope(found: CompiledOutcome, m_h: int) -> Interval:
+def unit_slope(one: Done[Compiled, CompiledOutcome]) -> Interval:
     """The exponent in m_ff of the networks' error, where they resolve the highest sine."""
-    return slope_of([(m_ff, error) for m_ff, error, _ in resolved(found, m_h)], 3)
-
-
-def tightness(found: CompiledOutcome, m_h: int) -> float:
-    """The rigorous second term over the networks' error, a geometric mean; nan for none."""
-    return geometric_mean([bound / error for _, error, bound in resolved(found, m_h)]).value
+    return fits.slope_of([(m_ff, error) for m_ff, error, _ in resolved(one)], 3)
 
 
 def at_fixed(found: CompiledOutcome, values: Sequence[float]) -> float:
     """The one of those values, one for every m_ff, that belongs to FIXED; nan if none does."""
     return dict(zip(found.m_ff, values, strict=True)).get(FIXED, math.nan)
-
-
-def demanded(runs: Runs, target: Spectral) -> Interval:
-    """The exponent e with which the printed second term is constant along m_ff = m_h^e."""
-    at = [(m_h, at_fixed(one, one.printed)) for m_h, one in runs.of(target).items()]
-    found = slope_of([(m_h, value) for m_h, value in at if math.isfinite(value)], 3)
-    return replace(found, value=found.value / BETA, low=found.low / BETA, high=found.high / BETA)
 
 
 def conclude(results: Results) -> Conclusion:
@@ -303,7 +285,7 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _rate(runs: Runs) -> Claim:
-    slopes = [unit_slope(one, m_h) for t in TARGETS for m_h, one in runs.of(t).items()]
+    slopes = [unit_slope(one) for target in TARGETS for one in runs.of(target)]
     found = mean([slope.value for slope in slopes if math.isfinite(slope.value)])
     off = abs(found.value + 2 * BETA)
     return _claim(
@@ -312,7 +294,7 @@ def _rate(runs: Runs) -> Claim:
         "The second term falls like m_FF^-β.",
         judge(off <= CLOSE, off > CLOSE, enough=found.count >= 3),
         f"Piecewise-linear networks have β = {BETA:g}, in mean squared error the exponent "
-        f"{-2 * BETA:g}; of the compiled networks: {shown(found)}, mean over {found.count} "
+        f"{-2 * BETA:g}; of the compiled networks: {fits.shown(found)}, mean over {found.count} "
         f"targets and head sizes (m_ff >= {RESOLVED} m_h).",
         found,
     )
@@ -320,8 +302,7 @@ def _rate(runs: Runs) -> Claim:
 
 def _must_grow(runs: Runs) -> Claim:
     found = {t.name: runs.growth(t) for t in TARGETS}
-    seen = {name: g for name, g in found.items() if known(g) and not math.isnan(g.low)}
-    told = "; ".join(f"{name}: {g}" for name, g in seen.items())
+    seen = {name: g for name, g in found.items() if fits.known(g) and not math.isnan(g.low)}
     return _claim(
         "must-grow",
         "Sec. 4.3, after Eq. 18",
@@ -332,7 +313,7 @@ def _must_grow(runs: Runs) -> Claim:
             enough=bool(seen),
         ),
         "The m_ff from which the compiled error is within 10 % of that with exact bases grows "
-        f"like m_h to the power {told or 'not run'}.",
+        f"like m_h to the power {fits.listed(seen)}.",
         next(iter(seen.values()), None),
     )
 
@@ -341,8 +322,8 @@ def _condition(runs: Runs) -> Claim:
     """Decided by the exponent along which the second term is constant: (β+1)/β, or more."""
     printed = (BETA + 1) / BETA
     found = {t.name: runs.growth(t) for t in TARGETS}
-    asked = [e for e in (demanded(runs, t) for t in TARGETS) if known(e)]
-    most = max(asked, key=lambda e: e.value, default=slope_of([]))
+    asked = [e for e in map(runs.demanded, TARGETS) if fits.known(e)]
+    most = max(asked, key=lambda e: e.value, default=fits.slope_of([]))
     verdict = judge(all(e.high <= printed + CLOSE for e in asked), fails=False, enough=bool(asked))
     correction = ""
     if any(e.low > printed + CLOSE for e in asked):
@@ -353,14 +334,13 @@ def _condition(runs: Runs) -> Claim:
         )
         if all(g.high < most.low for g in found.values()):
             correction += " The error itself asks for less."
-    needs = "; ".join(f"{name}: {shown(g)}" for name, g in found.items())
     return _claim(
         "condition",
         "Sec. 4.3, after Eq. 18",
         "The bound converges when m_h → ∞ and m_FF^β / m_h^(β+1) → ∞.",
         verdict,
         f"With β = {BETA:g} this asks for m_FF above m_h^{printed:g}. The compiled error needs "
-        f"the exponent {needs}; the second term of Eq. 17 stays constant along "
+        f"the exponent {fits.listed(found)}; the second term of Eq. 17 stays constant along "
         f"{'; '.join(map(str, asked)) or 'not run'}.",
         most,
         correction,
@@ -368,19 +348,14 @@ def _condition(runs: Runs) -> Claim:
 
 
 def _bound_grows(runs: Runs) -> Claim:
-    rows = [list(runs.of(target).values()) for target in TARGETS]
-    grows = [
-        b > a
-        for some in rows
-        for values in (
-            [at_fixed(one, one.printed) for one in some],
-            [at_fixed(one, one.rigorous) for one in some],
-        )
-        for a, b in pairwise(values)
-    ]
-    error_grows = [
-        b > a for some in rows for a, b in pairwise(at_fixed(one, one.total) for one in some)
-    ]
+    steps = [step for target in TARGETS for step in pairwise(runs.of(target))]
+
+    def grown(values: Callable[[CompiledOutcome], Sequence[float]]) -> list[bool]:
+        fixed = [[at_fixed(one.outcome, values(one.outcome)) for one in step] for step in steps]
+        return [b > a for a, b in fixed]
+
+    grows = [*grown(lambda one: one.printed), *grown(lambda one: one.rigorous)]
+    error_grows = grown(lambda one: one.total)
     # the error that falls in a step is an example of "not necessarily"
     holds = all(grows) and not all(error_grows)
     return _claim(
@@ -410,14 +385,12 @@ def figure(runs: Runs) -> Figure:
 
 def _units_panel(runs: Runs, target: Spectral) -> Curves:
     series = []
-    for m_h, one in runs.of(target).items():
+    for m_h, one in ((one.job.m_h, one.outcome) for one in runs.of(target)):
         if m_h in (1, 4, 16):
             word = f"m_h = {m_h}"
-            errors, bounds = (
-                dict(zip(one.m_ff, values, strict=True)) for values in (one.networks, one.rigorous)
-            )
-            series.append(replace(line(f"compiled, {word}", errors), group=word))
-            series.append(replace(line(f"rigorous, {word}", bounds, "theory"), group=word))
+            errors, bounds = (zip(one.m_ff, y, strict=True) for y in (one.networks, one.rigorous))
+            series.append(fits.line(f"compiled, {word}", errors, group=word))
+            series.append(fits.line(f"rigorous, {word}", bounds, "theory", word))
     return Curves(
         target.name, "pieces m_ff", "squared error of the networks", tuple(series), "log", "log"
     )
@@ -426,41 +399,37 @@ def _units_panel(runs: Runs, target: Spectral) -> Curves:
 def _needed_panel(runs: Runs) -> Curves:
     series = []
     for target in TARGETS:
-        found, split = runs.needed(target), runs.splits.get(target)
-        if found:
-            series.append(line(target.name, found))
-        if split is not None:
-            x, y = tuple(map(float, split.m_h)), tuple(map(float, split.m_ff))
-            word = f"best split of the bound, {target.name}"
-            series.append(Series(word, x, y, style="theory"))
+        word, best = f"best split of the bound, {target.name}", runs.splits.get(target, [])
+        drawn = fits.line(target.name, runs.needed(target)), fits.line(word, best, "theory")
+        series += [one for one in drawn if one.x]
     return Curves("What m_h asks of m_ff", "head size m_h", "m_ff", tuple(series), "log", "log")
 
 
 def _width_panel(runs: Runs) -> Curves:
     named = f"α = {TRAINED.alpha:g}, r = m_h = {TRAINED.rank}" if runs.trained else "trained"
-    return error_panel(named, "width", [error_series("trained", runs.trained, "width")])
+    return fits.error_panel(named, "width", [runs.trained.series("trained", "width")])
 
 
 def table(runs: Runs) -> Table:
     """One row a target and head size."""
-    rows: list[tuple[Cell, ...]] = []
-    for target in TARGETS:
-        for m_h, one in runs.of(target).items():
-            numbers = needed(one), needed(one, 2.0), tightness(one, m_h)
-            shares = [number if math.isfinite(number) else None for number in numbers]
-            rows.append((target.name, m_h, one.exact, str(unit_slope(one, m_h)), *shares))
-    return Table(
+
+    def finite(number: float) -> float | None:
+        return number if math.isfinite(number) else None
+
+    return fits.table_of(
         "Compiled Transformers and their networks",
-        (
-            "target",
-            "m_h",
-            "error with exact bases",
-            "exponent in m_ff",
-            "m_ff for 10 %",
-            "m_ff for a factor 2",
-            "rigorous second term over error",
-        ),
-        tuple(rows),
+        [one for target in TARGETS for one in runs.of(target)],
+        {
+            "target": lambda one: one.job.target.name,
+            "m_h": lambda one: one.job.m_h,
+            "error with exact bases": lambda one: one.outcome.exact,
+            "exponent in m_ff": lambda one: str(unit_slope(one)),
+            "m_ff for 10 %": lambda one: finite(needed(one.outcome)),
+            "m_ff for a factor 2": lambda one: finite(needed(one.outcome, 2.0)),
+            "rigorous second term over error": lambda one: fits.known_value(
+                geometric_mean([bound / error for _, error, bound in resolved(one)])
+            ),
+        },
         f"The exponent is fitted where m_ff >= {RESOLVED} m_h; β = {BETA:g} gives "
         f"{-2 * BETA:g}. The last column is a geometric mean over the same m_ff.",
     )
@@ -468,24 +437,24 @@ def table(runs: Runs) -> Table:
 
 def paragraphs(runs: Runs) -> tuple[str, ...]:
     """What m_ff does, compiled and trained."""
-    grown = "; ".join(f"{t.name}: {shown(runs.growth(t))}" for t in TARGETS)
-    spent = "; ".join(f"{t.name}: {shown(runs.split_growth(t))}" for t in TARGETS)
+    grown = fits.listed({t.name: runs.growth(t) for t in TARGETS})
+    spent = fits.listed({t.name: runs.split_growth(t) for t in TARGETS})
     text = (
         "The compiled networks interpolate sqrt(σ_k) sin 2πku, f and F with m_ff linear pieces, so "
         "that their error is that of Theorem 4.1's second term alone. The m_ff that keeps the "
         f"error within 10 % of that with exact bases grows like m_h to the power {grown}. "
         f"A budget split by the rigorous bound lets m_ff grow like m_h to the power {spent}."
     )
-    widths = sizes_of(runs.trained, "width")
+    widths = runs.trained.sizes("width")
     if len(widths) < 2:
         return (text,)
-    ends = [cell(runs.trained, width=width) for width in (widths[0], widths[-1])]
-    fitted = slope_of(points(runs.trained, "width"))
+    ends = [fits.shown(runs.trained.mean(width=width)) for width in (widths[0], widths[-1])]
+    exponent = fits.shown(runs.trained.slope("width"))
     return (
         text,
         f"Trained networks of width {widths[0]} and {widths[-1]} (three hidden layers, strong "
-        f"recipe) reach {shown(ends[0])} and {shown(ends[1])} where m_h = r, so that the coupling "
-        f"can be exact: the error falls with the exponent {shown(fitted)} in the width, and what "
+        f"recipe) reach {ends[0]} and {ends[1]} where m_h = r, so that the coupling "
+        f"can be exact: the error falls with the exponent {exponent} in the width, and what "
         "is left at the largest width is also the optimiser's.",
     )
 

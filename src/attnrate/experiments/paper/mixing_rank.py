@@ -9,12 +9,14 @@ is left of the mixing after an inverse filter of finite length. Nothing is train
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 
-from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import (
     Conclusion,
     Experiment,
@@ -25,6 +27,8 @@ from attnrate.experiments.contract import (
     Work,
     select,
 )
+from attnrate.experiments.kits.fits import line, listed, table_of
+from attnrate.experiments.kits.panels import percent
 from attnrate.figures.figure import Curves, Figure, Line, Series, Table
 from attnrate.fitting.job import Sized
 from attnrate.spectra.measures import stable_rank
@@ -300,31 +304,30 @@ def plan(preset: Preset) -> Plan:
     return jobs
 
 
+Pooled = TypeVar("Pooled", FiltersOutcome, DeconvolutionOutcome)
 #: Spectra by coupling
 Spectra = Mapping[str, FiltersOutcome]
-Pooled = TypeVar("Pooled", FiltersOutcome, DeconvolutionOutcome)
 
 
 def conclude(results: Results) -> Conclusion:
     """Tables, figures and claims of what was computed."""
-    claims: list[Claim] = []
-    figures: list[Figure] = []
-    tables: list[Table] = []
-    for example in results.of(Example, ExampleOutcome):
-        claims += _example_claims(example.outcome)
-        tables.append(_example_table(example.outcome))
     filtered = results.of(Filters, FiltersOutcome)
     mixed = {
         name: _pooled([one.outcome for one in found])
         for name in COUPLINGS
         if (found := select(filtered, coupling=name))
     }
+    claims: list[Claim] = []
+    figures: list[Figure] = []
+    tables: list[Table] = []
+    for example in results.of(Example, ExampleOutcome):
+        claims += [_values_claim(example.outcome), _rank_claim(example.outcome)]
+        tables.append(_example_table(example.outcome))
     if mixed:
-        claims += _spectrum_claims(mixed)
+        claims += [_filters_claim(mixed), _windows_claim(mixed)]
         figures.append(_spectrum_figure(mixed))
         tables.append(_spectrum_table(mixed))
-    undone = results.of(Deconvolution, DeconvolutionOutcome)
-    if undone:
+    if undone := results.of(Deconvolution, DeconvolutionOutcome):
         inverses = _pooled([one.outcome for one in undone])
         claims.append(_deconvolution_claim(inverses))
         figures.append(_deconvolution_figure(inverses))
@@ -336,76 +339,76 @@ def _pooled(outcomes: Sequence[Pooled]) -> Pooled:
     return replace(outcomes[0], filters=tuple(row for one in outcomes for row in one.filters))
 
 
-def _example_claims(example: ExampleOutcome) -> list[Claim]:
-    before, after = example.before, example.after
+_claim = partial(claim_of, "mixing-rank")
+
+
+def _values_claim(example: ExampleOutcome) -> Claim:
+    after = example.after
     same = len(after) == 3 and np.allclose(after, EXACT_SIGMA, atol=_AGREE)
-    printed = same and all(
-        abs(a - p) <= half for a, p, half in zip(after, PAPER_SIGMA, PAPER_ROUNDING, strict=True)
-    )
-    near = same and all(abs(a / p - 1) <= _NEAR for a, p in zip(after, PAPER_SIGMA, strict=True))
+    pairs = [*zip(after, PAPER_SIGMA, PAPER_ROUNDING, strict=False)]
+    printed = same and all(abs(a - p) <= half for a, p, half in pairs)
+    near = same and all(abs(a / p - 1) <= _NEAR for a, p, _ in pairs)
     gap = max(abs(a - p) for a, p in zip(EXACT_SIGMA, PAPER_SIGMA, strict=True))
-    gauge = len(example.before_gauge), len(example.after_gauge)
-    return [
-        Claim(
-            "mixing-rank-example-values",
-            "App. D.3, below Eq. 101",
-            "The singular values of ρ~ are 1.265, 0.5 and 0.4, estimated numerically.",
-            "mixing-rank",
-            "holds" if printed else "holds when corrected" if near else "does not hold",
-            f"pod gives {_listed(after)}; the exact values are {_listed(EXACT_SIGMA)}, with "
-            f"σ² = (7 ± √33)/8 and 1/4. The largest gap to the paper's is {gap:.2g}.",
-            after[0] if after else None,
-            correction="" if printed else f"Read {_listed(EXACT_SIGMA)}.",
-        ),
-        Claim(
-            "mixing-rank-example-rank",
-            "App. D.3, Eq. 100-101",
-            "Mixing x~ = (x1, x1 + x2) raises the rank of ρ from 2.",
-            "mixing-rank",
-            "holds" if len(after) > len(before) and gauge[1] > gauge[0] else "does not hold",
-            f"rank {len(before)} before, {len(after)} after; modulo the softmax gauge "
-            f"{gauge[0]} and {gauge[1]}.",
-            float(len(after)),
-        ),
-    ]
+    return _claim(
+        "example-values",
+        "App. D.3, below Eq. 101",
+        "The singular values of ρ~ are 1.265, 0.5 and 0.4, estimated numerically.",
+        "holds" if printed else "holds when corrected" if near else "does not hold",
+        f"pod gives {_listed(after)}; the exact values are {_listed(EXACT_SIGMA)}, with "
+        f"σ² = (7 ± √33)/8 and 1/4. The largest gap to the paper's is {gap:.2g}.",
+        after[0] if after else None,
+        "" if printed else f"Read {_listed(EXACT_SIGMA)}.",
+    )
 
 
-def _spectrum_claims(mixed: Spectra) -> list[Claim]:
-    count = sum(len(one.filters) for one in mixed.values())
-    rises = sum(rank > len(one.before) for one in mixed.values() for rank in one.ranks)
-    kept = sum(rank <= len(one.before) for one in mixed.values() for rank in one.window_ranks)
-    raised = "; ".join(
-        f"{name}: rank {len(one.before)} becomes {_range(one.ranks)}, and {_percent(one.tails)} of "
+def _rank_claim(example: ExampleOutcome) -> Claim:
+    before, after = len(example.before), len(example.after)
+    gauge_before, gauge_after = len(example.before_gauge), len(example.after_gauge)
+    raised = after > before and gauge_after > gauge_before
+    return _claim(
+        "example-rank",
+        "App. D.3, Eq. 100-101",
+        "Mixing x~ = (x1, x1 + x2) raises the rank of ρ from 2.",
+        judge(raised, not raised),
+        f"rank {before} before, {after} after; modulo the softmax gauge {gauge_before} and "
+        f"{gauge_after}.",
+        float(after),
+    )
+
+
+def _filters_claim(mixed: Spectra) -> Claim:
+    raised = [rank > len(one.before) for one in mixed.values() for rank in one.ranks]
+    rises, count = sum(raised), len(raised)
+    told = {
+        name: f"rank {len(one.before)} becomes {_range(one.ranks)}, and {percent(one.tails, 0)} of "
         f"the norm lies beyond rank {len(one.before)}"
         for name, one in mixed.items()
+    }
+    return _claim(
+        "random-filters",
+        "Sec. 6.2, App. D.3",
+        "Temporal mixing can raise the rank of ρ, which the paper shows by one example.",
+        "holds" if rises == count else "holds when corrected" if rises else "does not hold",
+        f"{rises} of {count} random filters (1, θ), θ uniform on ±2, raise it ({listed(told)}).",
+        rises / count,
+        "" if rises in (0, count) else f"Not every filter does: {count - rises} do not.",
     )
-    windows = "; ".join(f"{name}: rank {_range(one.window_ranks)}" for name, one in mixed.items())
-    return [
-        Claim(
-            "mixing-rank-random-filters",
-            "Sec. 6.2, App. D.3",
-            "Temporal mixing can raise the rank of ρ, which the paper shows by one example.",
-            "mixing-rank",
-            "holds" if rises == count else "holds when corrected" if rises else "does not hold",
-            f"{rises} of {count} random filters (1, θ), θ uniform on ±2, raise it ({raised}).",
-            rises / count,
-            correction=""
-            if rises in (0, count)
-            else f"Not every filter does: {count - rises} do not.",
-        ),
-        Claim(
-            "mixing-rank-other-representation",
-            "App. D.3, last paragraph",
-            "Other representations of the mixed target may have another rank pattern; the paper "
-            "does not exclude it.",
-            "mixing-rank",
-            "holds" if kept == count else "open",
-            "with windows (x(t-1), x(t)) as tokens, as long as the filter, the rank is not raised "
-            f"for {kept} of {count} filters ({windows}): the new rank comes from x1 standing in "
-            "both single tokens.",
-            kept / count,
-        ),
-    ]
+
+
+def _windows_claim(mixed: Spectra) -> Claim:
+    kept = [rank <= len(one.before) for one in mixed.values() for rank in one.window_ranks]
+    told = {name: f"rank {_range(one.window_ranks)}" for name, one in mixed.items()}
+    return _claim(
+        "other-representation",
+        "App. D.3, last paragraph",
+        "Other representations of the mixed target may have another rank pattern; the paper does "
+        "not exclude it.",
+        judge(all(kept), fails=False),
+        "with windows (x(t-1), x(t)) as tokens, as long as the filter, the rank is not raised for "
+        f"{sum(kept)} of {len(kept)} filters ({listed(told)}): the new rank comes from x1 standing "
+        "in both single tokens.",
+        sum(kept) / len(kept),
+    )
 
 
 def _deconvolution_claim(inverses: DeconvolutionOutcome) -> Claim:
@@ -427,14 +430,13 @@ def _deconvolution_claim(inverses: DeconvolutionOutcome) -> Claim:
             f"future leaves at most {right[1]:.2g}. What is left goes with |θ|^L "
             f"(or |θ|^-L) to the power {law}."
         )
-    return Claim(
-        "mixing-rank-deconvolution",
+    return _claim(
+        "deconvolution",
         "App. D.3, last paragraph",
         "A suitable deconvolution can undo the mixing and decrease the complexity of the target.",
-        "mixing-rank",
         verdict,
         evidence,
-        *law.limits,
+        law,
         "With the past alone it works for filters of minimum phase, |θ| < 1; for the others "
         "the inverse has to read the future. Where the filter is part of the target, "
         "H~(x) = H(θ∗x), no inverse is needed: θ itself, applied to the inputs, gives H back."
@@ -444,19 +446,17 @@ def _deconvolution_claim(inverses: DeconvolutionOutcome) -> Claim:
 
 
 def _paragraphs(mixed: Spectra, claims: Sequence[Claim]) -> tuple[str, ...]:
-    def evidence(*names: str) -> list[str]:
-        said = {claim.name: claim.evidence for claim in claims}
-        found = [said.get(f"mixing-rank-{name}", "") for name in names]
-        return [text[:1].upper() + text[1:] for text in found if text]
-
-    first = [
-        *evidence("example-values", "example-rank"),
-        *(
-            f"Over {len(one.filters)} random filters the rank of {name} goes from "
-            f"{len(one.before)} to {_range(one.ranks)}."
-            for name, one in mixed.items()
-        ),
+    said = {claim.name: claim.evidence[:1].upper() + claim.evidence[1:] for claim in claims}
+    ranks = [
+        f"Over {len(one.filters)} random filters the rank of {name} goes from {len(one.before)} to "
+        f"{_range(one.ranks)}."
+        for name, one in mixed.items()
     ]
+
+    def evidence(*names: str) -> list[str]:
+        return [said[f"mixing-rank-{name}"] for name in names if f"mixing-rank-{name}" in said]
+
+    first = [*evidence("example-values", "example-rank"), *ranks]
     second = evidence("other-representation", "deconvolution")
     return tuple(" ".join(part) for part in (first, second) if part)
 
@@ -475,33 +475,27 @@ def _example_table(example: ExampleOutcome) -> Table:
 
 def _spectrum_table(mixed: Spectra) -> Table:
     """Ranks, stable ranks and tails before and after mixing."""
-    columns = (
-        "ρ",
-        "rank",
-        "rank mixed",
-        "rank mixed, windows",
-        "stable rank",
-        "stable rank mixed",
-        "stable rank mixed, windows",
-        "share of norm beyond the old rank",
-    )
-    rows = tuple(
-        (
-            name,
-            len(one.before),
-            _range(one.ranks),
-            _range(one.window_ranks),
-            _stable_rank(one.before),
-            str(mean([_stable_rank(row.sigma) for row in one.filters])),
-            str(mean([_stable_rank(row.windows) for row in one.filters])),
-            str(one.tails),
-        )
-        for name, one in mixed.items()
-    )
-    return Table(
+
+    def stable(*spectra: Sequence[float]) -> Interval:
+        return mean([float(stable_rank(np.array(sigma))) for sigma in spectra])
+
+    return table_of(
         "Random filters (1, θ): the spectrum before and after mixing",
-        columns,
-        rows,
+        mixed,
+        {
+            "ρ": lambda name: name,
+            "rank": lambda name: len(mixed[name].before),
+            "rank mixed": lambda name: _range(mixed[name].ranks),
+            "rank mixed, windows": lambda name: _range(mixed[name].window_ranks),
+            "stable rank": lambda name: stable(mixed[name].before).value,
+            "stable rank mixed": lambda name: str(
+                stable(*(row.sigma for row in mixed[name].filters))
+            ),
+            "stable rank mixed, windows": lambda name: str(
+                stable(*(row.windows for row in mixed[name].filters))
+            ),
+            "share of norm beyond the old rank": lambda name: str(mixed[name].tails),
+        },
         "Stable rank: Σσ²/σ1². Means over filters with 95 % intervals.",
     )
 
@@ -532,37 +526,31 @@ def _spectrum_panel(name: str, mixed: FiltersOutcome) -> Curves:
     ]
     if name == "Eq. 100":
         series.append(Series("the paper, θ = 1", (1.0, 2.0, 3.0), PAPER_SIGMA, style="paper"))
-    title, label = f"ρ of {name}", "singular value σ of ρ~"
-    return Curves(title, "k", label, tuple(series), y_scale="log")
+    return Curves(f"ρ of {name}", "k", "singular value σ of ρ~", tuple(series), y_scale="log")
 
 
 def _deconvolution_figure(inverses: DeconvolutionOutcome) -> Figure:
     """What inverse filters leave, over their length and over |θ|^L."""
-    shown = sorted(inverses.filters, key=lambda one: abs(one.theta))
-    lengths = tuple(map(float, inverses.lengths))
-    left = "what is left, share of ρ"
+    every = sorted(((abs(one.theta), one) for one in inverses.filters), key=itemgetter(0))
+    lengths, left = tuple(map(float, inverses.lengths)), "what is left, share of ρ"
+    shown = [
+        Series(f"|θ| = {theta:.2f}", lengths, one.past, style="measured" if theta < 1 else "faint")
+        for theta, one in every[:: max(1, len(every) // 6)]
+    ]
     panels = [
         Curves(
             "inverse filter that reads the past",
             "terms of the inverse filter L",
             left,
-            tuple(
-                Series(
-                    f"|θ| = {abs(one.theta):.2f}",
-                    lengths,
-                    one.past,
-                    style="measured" if abs(one.theta) < 1 else "faint",
-                )
-                for one in shown[:: max(1, len(shown) // 6)]
-            ),
+            tuple(shown),
             y_scale="log",
             lines=(Line("undone", y=_UNDONE),),
         )
     ]
     if inverses.points:
-        x, y = zip(*sorted(inverses.points, key=lambda point: point[0]), strict=True)
+        points = line("measured", sorted(inverses.points, key=itemgetter(0)))
         title, base = "all filters, by the inverse that fits", "|θ|^L, or |θ|^-L for |θ| > 1"
-        panels.append(Curves(title, base, left, (Series("measured", x, y),), "log", "log"))
+        panels.append(Curves(title, base, left, (points,), "log", "log"))
     caption = (
         "The error of the deconvolved coupling, thin lines for |θ| > 1, where the inverse from the "
         "past does not decay. Right: with the inverse that reads the future for |θ| > 1; the line "
@@ -571,19 +559,9 @@ def _deconvolution_figure(inverses: DeconvolutionOutcome) -> Figure:
     return Figure("mixing-rank-deconvolution", "Undoing a filter", caption, tuple(panels))
 
 
-def _stable_rank(sigma: Sequence[float]) -> float:
-    return float(stable_rank(np.array(sigma)))
-
-
 def _range(values: Sequence[int]) -> str:
     low, high = min(values), max(values)
     return str(low) if low == high else f"{low} to {high}"
-
-
-def _percent(share: Interval) -> str:
-    if math.isnan(share.low):
-        return f"{100 * share.value:.0f} %"
-    return f"{100 * share.value:.0f} % [{100 * share.low:.0f}, {100 * share.high:.0f}]"
 
 
 def _listed(values: Sequence[float]) -> str:

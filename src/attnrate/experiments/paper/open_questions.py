@@ -9,45 +9,18 @@ baseline's fits are Fig. 1's own.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 import torch
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
-from attnrate.experiments.contract import (
-    Conclusion,
-    Done,
-    Experiment,
-    Fit,
-    FitOutcome,
-    Plan,
-    Preset,
-    Results,
-    select,
-)
-from attnrate.experiments.kits.fits import paired
-from attnrate.experiments.kits.spectral import (
-    LONG,
-    RECIPES,
-    SECONDS,
-    Settings,
-    Spectral,
-    cell,
-    error_panel,
-    error_series,
-    known,
-    known_value,
-    points,
-    shown,
-    sizes_of,
-    slope_of,
-)
+from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
+from attnrate.experiments.kits.fits import Fits, error_panel, known, known_value, listed, shown
+from attnrate.experiments.kits.spectral import LONG, RECIPES, SECONDS, Settings, Spectral
 from attnrate.figures.figure import Figure, Table
-from attnrate.fitting.job import Sized
-from attnrate.fitting.trial import Trial
-from attnrate.models import Transformer
 from attnrate.models.base import nearest_size
+from attnrate.models.build import build_model
 from attnrate.statistics import Interval, geometric_mean, mean
 
 BASELINE = "Eq. 5"
@@ -55,53 +28,42 @@ BASELINE = "Eq. 5"
 WIDTH = 128
 #: Fig. 1's value size, which heads share
 _VALUES = 32
+#: All have tokens and outputs of one number, which is what the count of parameters depends on
+_ANY_TARGET = Spectral(1.0, 6).build()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Variant:
-    """One change of Eq. 5; `cost` is the time of a step beside the baseline's."""
+    """Settings of the model that differ from Eq. 5's, and the time of a step beside its time."""
 
-    heads: int = 1
-    layers: int = 1
-    residual: bool = False
-    layer_norm: bool = False
-    scale: bool = False
     cost: float = 1.0
+    heads: int = 1
+    changes: Settings = field(default_factory=dict)
 
-    def model(self, size: int) -> Settings:
-        """Settings of the model with the given total head size, without those left as in Eq. 5."""
-        plain = asdict(Variant(cost=self.cost))
-        changed = {name: value for name, value in asdict(self).items() if value != plain[name]}
-        values = {"m_v": _VALUES // self.heads} if self.heads > 1 else {}
-        return {"m_h": size // self.heads, **values, **changed}
+    def model(self, size: int, width: int) -> Settings:
+        """The model of that total head size and width, without the settings left as in Eq. 5."""
+        shared = {"heads": self.heads, "m_v": _VALUES // self.heads} if self.heads > 1 else {}
+        narrower = {} if width == WIDTH else {"width": width}
+        one_head = size // self.heads
+        return {"kind": "transformer", "m_h": one_head, **shared, **self.changes, **narrower}
 
     def parameters(self, size: int, width: int) -> int:
         """How many the model has with that total head size and networks of that width."""
         with torch.device("meta"):  # nothing is allocated and no random number drawn
-            model = Transformer(
-                d=1,
-                out=1,
-                m_h=size // self.heads,
-                m_v=_VALUES // self.heads,
-                width=width,
-                heads=self.heads,
-                layers=self.layers,
-                residual=self.residual,
-                layer_norm=self.layer_norm,
-                scale=self.scale,
-            )
-        return model.parameter_count()
+            model = build_model(self.model(size, width), _ANY_TARGET)
+        return sum(weights.numel() for weights in model.parameters())
 
 
+_RESIDUAL: Settings = {"layers": 2, "residual": True}
 VARIANTS = {
     BASELINE: Variant(),
-    "2 heads": Variant(heads=2, cost=1.1),
-    "4 heads": Variant(heads=4, cost=1.2),
-    "2 layers": Variant(layers=2, cost=1.5),
-    "2 layers, residual": Variant(layers=2, residual=True, cost=1.5),
-    "2 layers, residual, layer norm": Variant(layers=2, residual=True, layer_norm=True, cost=1.6),
-    "layer norm": Variant(layer_norm=True, cost=1.1),
-    "1/√m_h": Variant(scale=True),
+    "2 heads": Variant(1.1, heads=2),
+    "4 heads": Variant(1.2, heads=4),
+    "2 layers": Variant(1.5, changes={"layers": 2}),
+    "2 layers, residual": Variant(1.5, changes=_RESIDUAL),
+    "2 layers, residual, layer norm": Variant(1.6, changes={**_RESIDUAL, "layer_norm": True}),
+    "layer norm": Variant(1.1, changes={"layer_norm": True}),
+    "1/√m_h": Variant(changes={"scale": True}),
 }
 
 
@@ -142,18 +104,15 @@ class Tried:
     seed: int
 
 
-Tries = Sequence[Done[Fit[Tried], FitOutcome]]
-
-
 def plan(preset: Preset) -> Plan:
     """Every variant on every target and total head size."""
     chosen = CHOSEN[preset]
     return [
-        Sized(
-            Fit(
-                Tried(name, target, size, seed),
-                Trial(target.settings, model_settings(VARIANTS[name], size), RECIPES[preset], seed),
-            ),
+        target.fit(
+            Tried(name, target, size, seed),
+            model_settings(VARIANTS[name], size),
+            RECIPES[preset],
+            seed,
             SECONDS[preset] * VARIANTS[name].cost,
         )
         for target, size in chosen.cells
@@ -166,14 +125,12 @@ def plan(preset: Preset) -> Plan:
 def model_settings(variant: Variant, size: int) -> Settings:
     """A variant's model for a total head size, of the width that gives it the same parameters."""
     wanted = VARIANTS[BASELINE].parameters(size, WIDTH)
-    width = nearest_size(partial(variant.parameters, size), wanted)
-    narrower = {} if width == WIDTH else {"width": width}
-    return {"kind": "transformer", **variant.model(size), **narrower}
+    return variant.model(size, nearest_size(partial(variant.parameters, size), wanted))
 
 
 def conclude(results: Results) -> Conclusion:
     """The error of every variant beside the baseline's."""
-    tries = results.fits(Tried)
+    tries = Fits(results.fits(Tried))
     return Conclusion(paragraphs(tries), (figure(tries),), tables(tries), claims(tries))
 
 
@@ -223,40 +180,39 @@ QUESTIONS = (
 _claim = partial(claim_of, "open-questions")
 
 
-def ratios(tries: Tries, variant: str, **wanted: object) -> list[float]:
+def ratios(tries: Fits, variant: str) -> list[float]:
     """error of the variant / error of the baseline in every cell and seed that both have."""
-    one, base = (select(tries, variant=name, **wanted) for name in (variant, BASELINE))
-    return paired(one, base, "target", "size", "seed")
+    one, base = (tries.where(variant=name) for name in (variant, BASELINE))
+    return one.over(base, "target", "size", "seed")
 
 
-def size_slope(tries: Tries, variant: str, target: Spectral) -> Interval:
+def size_slope(tries: Fits, variant: str, target: Spectral) -> Interval:
     """The exponent of the error in the total head size."""
-    return slope_of(points(select(tries, variant=variant, target=target), "size"))
+    return tries.where(variant=variant, target=target).slope("size")
 
 
-def _present(tries: Tries) -> list[str]:
-    return [name for name in VARIANTS if select(tries, variant=name)]
+def _present(tries: Fits) -> list[str]:
+    return [name for name in VARIANTS if tries.where(variant=name)]
 
 
-def _targets(tries: Tries) -> list[Spectral]:
+def _targets(tries: Fits) -> list[Spectral]:
     return sorted({one.label.target for one in tries})
 
 
-def _varied(tries: Tries) -> list[Spectral]:
+def _varied(tries: Fits) -> list[Spectral]:
     """The targets that were learned with more than one head size."""
-    return [t for t in _targets(tries) if len(sizes_of(select(tries, target=t), "size")) > 1]
+    return [t for t in _targets(tries) if len(tries.where(target=t).sizes("size")) > 1]
 
 
-def claims(tries: Tries) -> tuple[Claim, ...]:
+def claims(tries: Fits) -> tuple[Claim, ...]:
     """What the theory leaves out, and whether leaving it out changes the picture."""
     return (*(_answer(tries, question) for question in QUESTIONS), _phenomenon(tries))
 
 
-def _answer(tries: Tries, question: Question) -> Claim:
+def _answer(tries: Fits, question: Question) -> Claim:
     """Holds if every variant of the question does the same as Eq. 5, and not if one does not."""
     found = {variant: ratios(tries, variant) for variant in question.variants}
     seen = {variant: geometric_mean(r) for variant, r in found.items() if r}
-    told = "; ".join(f"{variant}: {r}" for variant, r in seen.items())
     each = {variant: _same(seen[variant], found[variant]) for variant in seen}
     others = [variant for variant, said in each.items() if said == "does not hold"]
     correction = "; ".join(
@@ -273,7 +229,7 @@ def _answer(tries: Tries, question: Question) -> Claim:
         question.statement,
         judge(set(each.values()) == {"holds"}, bool(others)),
         "Error over that of Eq. 5 with the same total head size and parameters: "
-        f"{told or 'not run'} (the same is taken as within a factor {SAME:g}).",
+        f"{listed(seen)} (the same is taken as within a factor {SAME:g}).",
         seen.get(decisive),
         correction and correction[0].upper() + correction[1:] + ".",
     )
@@ -289,7 +245,7 @@ def _within(least: float, most: float) -> Verdict:
     return judge(least >= 1 / SAME and most <= SAME, most < 1 / SAME or least > SAME)
 
 
-def _phenomenon(tries: Tries) -> Claim:
+def _phenomenon(tries: Fits) -> Claim:
     """Decided by the mean exponent of the variants named, where the error of Eq. 5 falls."""
     # the statement does not name the scale
     named = {name for one in QUESTIONS if one.name != "scale" for name in one.variants}
@@ -321,7 +277,7 @@ def _falls(found: Interval) -> bool:
     return known(found) and (found.high < 0 or (found.count == 2 and found.value < 0))
 
 
-def figure(tries: Tries) -> Figure:
+def figure(tries: Fits) -> Figure:
     """Errors over the total head size, a panel a target."""
     return Figure(
         "open-questions",
@@ -333,7 +289,7 @@ def figure(tries: Tries) -> Figure:
                 target.name,
                 "total head size, heads · m_h",
                 [
-                    error_series(name, select(tries, variant=name, target=target), "size")
+                    tries.where(variant=name, target=target).series(name, "size")
                     for name in _present(tries)
                 ],
             )
@@ -342,72 +298,61 @@ def figure(tries: Tries) -> Figure:
     )
 
 
-def _spread(tries: Tries) -> float:
+def _spread(tries: Fits) -> float:
     """The largest share by which a fit's parameters differ from the baseline's of its size."""
     shares = [0.0]
-    for size in sizes_of(tries, "size"):
-        base = _counts(select(tries, variant=BASELINE, size=size))
-        shares += [abs(c / base[0] - 1) for c in _counts(select(tries, size=size)) if base]
+    for size in tries.sizes("size"):
+        base = _counts(tries.where(variant=BASELINE, size=size))
+        shares += [abs(c / base[0] - 1) for c in _counts(tries.where(size=size)) if base]
     return max(shares)
 
 
-def _counts(tries: Tries) -> list[int]:
+def _counts(tries: Fits) -> list[int]:
     """The numbers of parameters, where they are known."""
     counts = [one.outcome.parameters for one in tries]
     return [count for count in counts if count is not None]
 
 
-def tables(tries: Tries) -> tuple[Table, ...]:
+def tables(tries: Fits) -> tuple[Table, ...]:
     """Ratios to the baseline, exponents, and the numbers of parameters; and the errors."""
     targets, varied, present = _targets(tries), _varied(tries), _present(tries)
-    cells = [(target, size) for target in targets for size in sizes_of(tries, "size")]
-    ratio_table = Table(
-        "Error over that of Eq. 5, and the exponent in the total head size",
-        (
-            "variant",
-            "parameters",
-            *(f"ratio, {t.name}" for t in targets),
-            *(f"exponent, {t.name}" for t in varied),
-        ),
-        tuple(
+    cells = [(target, size) for target in targets for size in tries.sizes("size")]
+    ratio_rows, error_rows = [], []
+    for name in present:
+        mine = tries.where(variant=name)
+        counts = _counts(mine)
+        ratio_rows.append(
             (
                 name,
-                _span(_counts(select(tries, variant=name))),
-                *(_ratio_word(tries, name, t) for t in targets),
+                f"{min(counts):,} to {max(counts):,}" if counts else "unknown",
+                *(
+                    "1"
+                    if name == BASELINE
+                    else shown(geometric_mean(ratios(tries.where(target=t), name)))
+                    for t in targets
+                ),
                 *(shown(size_slope(tries, name, t)) for t in varied),
             )
-            for name in present
+        )
+        error_rows.append((name, *(known_value(mine.mean(target=t, size=m)) for t, m in cells)))
+    ratio_columns = [f"ratio, {t.name}" for t in targets]
+    exponents = [f"exponent, {t.name}" for t in varied]
+    return (
+        Table(
+            "Error over that of Eq. 5, and the exponent in the total head size",
+            ("variant", "parameters", *ratio_columns, *exponents),
+            tuple(ratio_rows),
+            "Ratios over cells and seeds with 95 % intervals.",
         ),
-        "Ratios over cells and seeds with 95 % intervals.",
-    )
-    error_table = Table(
-        "Errors by total head size",
-        ("variant", *(f"{target.name}, {size}" for target, size in cells)),
-        tuple(
-            (
-                name,
-                *(
-                    known_value(cell(tries, variant=name, target=target, size=size))
-                    for target, size in cells
-                ),
-            )
-            for name in present
+        Table(
+            "Errors by total head size",
+            ("variant", *(f"{target.name}, {size}" for target, size in cells)),
+            tuple(error_rows),
         ),
     )
-    return ratio_table, error_table
 
 
-def _span(counts: Sequence[int]) -> str:
-    return f"{min(counts):,} to {max(counts):,}" if counts else "unknown"
-
-
-def _ratio_word(tries: Tries, variant: str, target: Spectral) -> str:
-    if variant == BASELINE:
-        return "1"
-    return shown(geometric_mean(ratios(tries, variant, target=target)))
-
-
-def paragraphs(tries: Tries) -> tuple[str, ...]:
+def paragraphs(tries: Fits) -> tuple[str, ...]:
     """Who is better than the baseline, and by how much."""
     others = [name for name in _present(tries) if name != BASELINE]
     found = {name: geometric_mean(ratios(tries, name)) for name in others}

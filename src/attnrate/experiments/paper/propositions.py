@@ -5,12 +5,13 @@ proof of theory/represent.py.
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import torch
 
-from attnrate.experiments.claims import Claim
+from attnrate.experiments.claims import Claim, claim_of
 from attnrate.experiments.contract import (
     Conclusion,
     Experiment,
@@ -23,7 +24,7 @@ from attnrate.experiments.contract import (
 from attnrate.figures.figure import Table
 from attnrate.fitting.job import Sized
 from attnrate.targets import AttentionTarget
-from attnrate.theory.check import Check
+from attnrate.theory.check import Check, Verdict
 from attnrate.theory.propositions import all_checks
 from attnrate.theory.represent import pair_product, product_and_sum, represent
 
@@ -136,8 +137,8 @@ def conclude(results: Results) -> Conclusion:
     if not done:
         return Conclusion(("The checks are not finished.",))
     checks = done[0].outcome.checks
-    count = {word: sum(check.verdict == word for check in checks) for word in _WORDS}
-    said = ", ".join(f"{number} {word}" for word, number in count.items() if number)
+    count = Counter(check.verdict for check in checks)
+    said = ", ".join(f"{count[word]} {word}" for word in get_args(Verdict) if count[word])
     paragraph = (
         f"{len(checks)} statements of the paper, each run against what it claims, without any "
         f"training: {said}. A run can refute a statement or a correction of it; it cannot prove "
@@ -152,26 +153,19 @@ def conclude(results: Results) -> Conclusion:
     return Conclusion((paragraph,), (), (table,), tuple(_claim(check) for check in checks))
 
 
-_WORDS = ("holds", "holds when corrected", "does not hold")
-
-
 def _claim(check: Check) -> Claim:
-    return Claim(
-        _name(check.name),
+    """The claim of a check; that of Prop. B.1 (2) is propositions-b-1-2."""
+    bare = re.sub(r"^Prop\.|\(App\. A\.1\)", "", check.name).lower()
+    return claim_of(
+        "propositions",
+        "-".join(re.findall(r"[a-z0-9]+", bare)),
         PLACES.get(check.name, check.name),
         check.statement,
-        "propositions",
         check.verdict,
         check.detail,
         check.value,
-        correction=check.correction if check.verdict == "holds when corrected" else "",
+        check.correction if check.verdict == "holds when corrected" else "",
     )
-
-
-def _name(check: str) -> str:
-    """ "Prop. B.1 (2)" as propositions-b-1-2."""
-    bare = re.sub(r"^Prop\.|\(App\. A\.1\)", "", check).lower()
-    return "propositions-" + "-".join(re.findall(r"[a-z0-9]+", bare))
 
 
 EXPERIMENT = Experiment(

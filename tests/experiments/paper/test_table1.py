@@ -9,8 +9,18 @@ from trained_models import epochs, image_outcome, text_outcome
 from attnrate.experiments import load
 from attnrate.experiments.contract import Done
 from attnrate.experiments.kits.images import Image, image_job
-from attnrate.experiments.kits.orders import Model, drop, kept, lost, scores
-from attnrate.experiments.paper.table1_translation import PRESETS, Text
+from attnrate.experiments.kits.real import Text
+from attnrate.experiments.paper import fig3
+from attnrate.experiments.paper.table1 import (
+    CIFAR,
+    PHOTOGRAPHS,
+    PRESETS,
+    TRANSLATION,
+    Model,
+    Scores,
+    kept,
+    lost,
+)
 from attnrate.statistics import Interval
 
 NAMES = ("table1-cifar", "table1-translation")
@@ -141,18 +151,21 @@ def test_no_data_are_told_and_nothing_fails(name):
 
 
 def model(altered, seed, **scores):
-    return Model("ViT", altered, seed, 10, 100, scores, (0.5,))
+    asked = replace(image_job("paper", 64, seed).job.image, altered=altered)
+    return Model(asked, seed, image_outcome(0.5), 100, scores, (0.5,))
 
 
 def test_a_drop_is_relative_and_paired_by_seed():
     one = model(False, 0, original=0.8, continued=0.8, tuned=0.72)
-    found = scores([one, model(True, 0, scratch=0.8)])
-    assert drop(found, "ViT", "tuned").value == pytest.approx(0.1)
-    found["ViT"]["continued"][0] = 0.9
-    assert drop(found, "ViT", "tuned").value == pytest.approx(0.2)
-    assert drop(found, "ViT", "scratch").value == pytest.approx(0.0)
-    two = [one, model(False, 1, original=0.8), model(True, 0, scratch=0.8)]
-    assert drop(scores(two), "ViT", "scratch").count == 1
+    scratch = model(True, 0, scratch=0.8)
+    found = Scores(PHOTOGRAPHS, [one, scratch])
+    assert found.drop("ViT", "tuned").value == pytest.approx(0.1)
+    longer = replace(one, scores={**one.scores, "continued": 0.9})
+    found = Scores(PHOTOGRAPHS, [longer, scratch])
+    assert found.drop("ViT", "tuned").value == pytest.approx(0.2)
+    assert found.drop("ViT", "scratch").value == pytest.approx(0.0)
+    two = [one, model(False, 1, original=0.8), scratch]
+    assert Scores(PHOTOGRAPHS, two).drop("ViT", "scratch").count == 1
 
 
 def test_verdicts_at_the_border():
@@ -188,3 +201,42 @@ def test_every_model_has_its_altered_counterpart(name):
         asked = [settings(one.job) for one in load(name).plan(preset)]
         for kind in ("attention", "gru"):
             assert {each.altered for each in asked if each.kind == kind} == {True, False}
+
+
+@pytest.mark.parametrize(("preset", "seeds"), [("quick", 1), ("paper", 3)])
+def test_originals_are_the_largest_models_of_fig3(preset, seeds):
+    jobs = [one.job for one in CIFAR.plan(preset)]
+    theirs = {one.job.key: one.job for one in fig3.EXPERIMENT.plan(preset)}
+    largest = max(job.m_h for job in theirs.values())
+    originals, others = jobs[:seeds], jobs[seeds:]
+    assert [theirs[job.key].m_h for job in originals] == [largest] * seeds
+    assert all(job.image.tuned for job in originals)
+    assert {job.m_h for job in others} == {largest}
+    kinds = [(job.image.kind, job.image.altered) for job in others]
+    for wanted in (("attention", True), ("gru", False), ("gru", True)):
+        assert kinds.count(wanted) == seeds
+
+
+def test_the_score_is_the_share_of_tests_that_are_told_right():
+    job = CIFAR.plan("quick")[0].job
+    said = concluded("table1-cifar", [Done(job, image_outcome(0.75, (0.7, 0.2, 0.6)))])
+    row = dict(zip(said.tables[0].columns, said.tables[0].rows[0], strict=True))
+    assert (row["model"], row["original"], row["original, trained on"]) == ("ViT", "0.75", "0.7")
+    assert (row["altered, not fine-tuned"], row["altered, fine-tuned"]) == ("0.2", "0.6")
+
+
+def test_translations_are_shown_with_the_signature():
+    jobs = [one.job for one in TRANSLATION.plan("paper")]
+    ways = (0.8, 0.4, 0.7)
+    done = [Done(job, text_outcome(0.8, ways if job.text.tuned else None)) for job in jobs]
+    said = concluded("table1-translation", done)
+    assert any("nrefs:1" in table.note for table in said.tables)
+    shown = next(table for table in said.tables if table.title.startswith("Translations"))
+    assert ("English", "a") in shown.rows
+    assert ("Transformer, altered, fine-tuned", "c") in shown.rows
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_translators_see_every_pair_once_as_their_verdicts_say(preset):
+    for one in TRANSLATION.plan(preset):
+        assert one.job.text.epochs == one.job.text.parts
