@@ -23,6 +23,16 @@ class Interval:
     count: int
 
     @property
+    def known(self) -> bool:
+        """Whether it is of any values at all."""
+        return math.isfinite(self.value)
+
+    @property
+    def shown(self) -> str:
+        """The interval in words; "not run" if there is nothing in it."""
+        return str(self) if self.known else "not run"
+
+    @property
     def limits(self) -> tuple[float | None, float | None, float | None]:
         """Value, low and high as a claim has them: None for what is not known."""
         value, low, high = (

@@ -4,7 +4,6 @@ import json
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -52,10 +51,8 @@ class Label:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoSuchWork(Work):
+class NoSuchWork(Work, work="propositions.no_such_work"):
     """Work that its worker cannot find, for its experiment does not have it."""
-
-    work: ClassVar[str] = "propositions.no_such_work"
 
     def run(self) -> Outcome:
         raise AssertionError

@@ -14,8 +14,7 @@ returns another frozen dataclass, its outcome. Both go to JSON and back by thems
         value: float
 
     @dataclass(frozen=True, kw_only=True)
-    class Bounds(Work):
-        work: ClassVar[str] = "fig1.bounds"
+    class Bounds(Work, work="fig1.bounds"):
         alpha: float
 
         def run(self) -> BoundsOutcome: ...
@@ -72,9 +71,10 @@ class Work(ABC):
 
     seed: int = 0
 
-    def __init_subclass__(cls) -> None:
-        if "work" in vars(cls):
-            Work.kinds[cls.work] = cls
+    def __init_subclass__(cls, work: str = "") -> None:
+        if work:
+            cls.work = work
+            Work.kinds[work] = cls
 
     @abstractmethod
     def run(self) -> Outcome:
@@ -94,12 +94,20 @@ class Work(ABC):
 
 
 @dataclass(frozen=True)
-class FitOutcome(Outcome):
-    """What a fit came to; the error is None if it diverged."""
+class FittedOutcome(Outcome):
+    """How a fit went, for work that looks at what was fitted; the error is None if it diverged."""
 
-    error: float | None
+    error: float | None = None
+    standard_error: float | None = None
+    seconds: float = 0.0
     steps: int = 0
     stopped: str = ""
+
+
+@dataclass(frozen=True)
+class FitOutcome(FittedOutcome):
+    """What a job that is a plain fit came to."""
+
     parameters: int | None = None
 
 

@@ -12,13 +12,9 @@ from attnrate.experiments.kits.fits import (
     Fits,
     curve,
     errors,
-    errors_by_seed,
     fit_power_law,
-    known,
-    known_value,
     listed,
     paired,
-    shown,
     slope_of,
 )
 from attnrate.statistics import Interval, geometric_mean
@@ -26,7 +22,7 @@ from attnrate.statistics import Interval, geometric_mean
 
 @dataclass(frozen=True)
 class Label:
-    m_h: int
+    size: int
     seed: int
 
 
@@ -40,16 +36,16 @@ def fits(errors: dict[int, float | None]) -> Fits:
 
 def test_fits_are_paired_by_their_labels_and_those_that_diverged_are_left_out() -> None:
     above, below = fits({0: 8.0, 1: 3.0, 2: None, 3: 5.0}), fits({1: 6.0, 0: 2.0, 2: 1.0, 3: None})
-    assert paired(above, below, "m_h", "seed") == [4.0, 0.5]
-    assert paired(above[:1], below, "m_h") == [8 / 6, 4.0, 8.0]
+    assert paired(above, below, "size", "seed") == [4.0, 0.5]
+    assert paired(above[:1], below, "size") == [8 / 6, 4.0, 8.0]
     assert paired(above, [], "seed") == []
-    assert above.over(below, "m_h", "seed") == [4.0, 0.5]
+    assert above.over(below, "size", "seed") == [4.0, 0.5]
 
 
 def test_a_fit_that_diverged_has_no_error() -> None:
     done = fits({4: 2.0, 5: None, 6: 3.0})
     assert errors(done) == [2.0, 3.0]
-    assert errors_by_seed(done) == {4: 2.0, 6: 3.0}
+    assert done.by_seed == {4: 2.0, 6: 3.0}
 
 
 def test_a_curve_has_the_values_with_their_intervals() -> None:
@@ -62,24 +58,24 @@ FITS = Fits([fit(4, 1.0), fit(2, 4.0), fit(2, 16.0, 1), fit(8, None), fit(4, 4.0
 
 
 def test_points_are_in_order_and_without_fits_that_diverged() -> None:
-    found = FITS.points("m_h")
+    found = FITS.points
     assert found == [(2, 4.0), (2, 16.0), (4, 1.0), (4, 4.0)]
-    assert FITS.slope("m_h").value == pytest.approx(-2.0)
-    assert slope_of(found) == FITS.slope("m_h")
-    assert not known(slope_of(found, 3))
+    assert FITS.slope.value == pytest.approx(-2.0)
+    assert slope_of(found) == FITS.slope
+    assert not slope_of(found, 3).known
 
 
 def test_a_series_has_means_over_seeds_where_there_are_errors() -> None:
-    series = FITS.series("errors", "m_h")
+    series = FITS.series("errors")
     assert series.x == (2.0, 4.0)
     assert series.y == pytest.approx((8.0, 2.0))
-    assert FITS.mean(m_h=2).value == pytest.approx(8.0)
-    assert math.isnan(FITS.mean(m_h=8).value)
+    assert FITS.mean(size=2).value == pytest.approx(8.0)
+    assert math.isnan(FITS.mean(size=8).value)
 
 
 def test_what_is_not_known_is_said_so() -> None:
-    assert (shown(geometric_mean([])), known_value(geometric_mean([]))) == ("not run", None)
-    assert known_value(geometric_mean([2.0])) == pytest.approx(2.0)
+    assert (geometric_mean([]).shown, geometric_mean([]).limits[0]) == ("not run", None)
+    assert geometric_mean([2.0]).limits[0] == pytest.approx(2.0)
     assert listed({"a": 1, "b": geometric_mean([2.0])}) == "a: 1; b: 2"
     assert listed({}) == "not run"
 

@@ -17,9 +17,8 @@ from attnrate.experiments.kits.curves import (
     Theory,
     TheoryOutcome,
 )
-from attnrate.experiments.kits.spectral import LONG, Spectral
+from attnrate.experiments.kits.spectral import LONG, Spectral, Tried
 from attnrate.experiments.paper import fig1
-from attnrate.experiments.paper.fig1 import Trained
 from attnrate.fitting.build import complete
 
 concluded = partial(conclusions.concluded, fig1.EXPERIMENT)
@@ -55,7 +54,7 @@ def theory(target, rate=None, l1=None, factor=4.0):
 
 
 def fit(target, curve, m_h, error, seed=0, stopped=""):
-    return fitted(Trained(curve, target, m_h, seed), error, stopped=stopped)
+    return fitted(Tried(curve, target, m_h, seed), error, stopped=stopped)
 
 
 def coupling(target, m_h, error, pod_error, seed=0):
@@ -154,7 +153,7 @@ def test_other_rates_are_refuted():
 def test_a_floor_under_the_paper_s_rate_still_holds():
     target = Spectral(1.0, LONG)
     fits = [fit(target, "strong", m, 0.1 / m + 0.05, seed) for m in SIZES for seed in (0, 1)]
-    found = Runs.read(Results(fits), Trained).law(target, "strong")
+    found = Runs.read(Results(fits)).law(target, "strong")
     assert found.c == pytest.approx(0.05, rel=1e-2)
     assert found.b.value == pytest.approx(1.0, abs=1e-2)
     assert verdicts(fits)["trained-rate-1"].verdict == "holds"

@@ -48,7 +48,9 @@ def everything(**changes):
         done.append(Done(Split(alpha=t.alpha, rank=t.rank, parameters=(1, 2, 3)), split))
     for width in (8, 16, 32):
         for seed in (0, 1):
-            done.append(fitted(mff.Trained(width, seed), (1 + 0.1 * seed) / width))
+            done.append(
+                fitted(mff.Tried("trained", mff.TRAINED, width, seed), (1 + 0.1 * seed) / width)
+            )
     return done
 
 

@@ -9,10 +9,10 @@ import pytest
 from conclusions import fitted
 
 from attnrate.experiments.contract import Done
-from attnrate.experiments.kits.spectral import LONG, RECIPES, Spectral
+from attnrate.experiments.kits.spectral import LONG, RECIPES, Spectral, Tried
 from attnrate.experiments.paper import fig1
 from attnrate.experiments.paper import open_questions as questions
-from attnrate.experiments.paper.open_questions import BASELINE, VARIANTS, Tried
+from attnrate.experiments.paper.open_questions import BASELINE, VARIANTS
 from attnrate.experiments.run import run_job
 from attnrate.fitting.build import complete
 from attnrate.fitting.trial import Trial
@@ -54,7 +54,7 @@ def test_every_job_builds_once(preset):
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_the_baseline_s_fits_are_those_of_fig1(preset):
     keys = {one.job.key for one in fig1.plan(preset)}
-    base = [one.job for one in questions.plan(preset) if one.job.label.variant == BASELINE]
+    base = [one.job for one in questions.plan(preset) if one.job.label.curve == BASELINE]
     assert base
     assert {job.key for job in base} <= keys
 
@@ -95,7 +95,7 @@ def test_variants_that_point_both_ways_are_both_told():
 
 
 def with_slope(slope, *variants):
-    return [one for one in everything() if one.label.variant not in variants] + everything(
+    return [one for one in everything() if one.label.curve not in variants] + everything(
         slope=slope, variants=variants
     )
 
@@ -123,7 +123,7 @@ def test_a_spread_too_wide_to_tell_is_open():
         everything(),
         lambda one: (
             one.outcome.error * 30 ** ((-1) ** one.label.seed)
-            if one.label.variant == "4 heads"
+            if one.label.curve == "4 heads"
             else one.outcome.error
         ),
     )
@@ -147,7 +147,7 @@ def test_six_cells_that_agree_decide_where_their_interval_cannot_and_two_do_not(
         for one in everything(seeds=(seed,), variants=(BASELINE, "1/√m_h"))[:2]
     ]
     scaled = with_errors(
-        done, lambda one: 1e-3 * (1 if one.label.variant == BASELINE else ratios[one.label.seed])
+        done, lambda one: 1e-3 * (1 if one.label.curve == BASELINE else ratios[one.label.seed])
     )
     assert claims(scaled)["scale"].verdict == verdict
 

@@ -13,17 +13,15 @@ from typing import ClassVar
 
 import torch
 
-from attnrate.experiments.contract import Done, Outcome, Results, from_plain, select
+from attnrate.experiments.contract import Done, FittedOutcome, Outcome, Results, from_plain, select
 from attnrate.experiments.kits.fits import (
     MSE,
     Fits,
     PowerLaw,
     fit_power_law,
-    known,
-    known_value,
     slope_of,
 )
-from attnrate.experiments.kits.spectral import Settings, Spectral, SpectralWork, outputs
+from attnrate.experiments.kits.spectral import Settings, Spectral, SpectralWork, Tried, outputs
 from attnrate.figures.figure import Cell, Table
 from attnrate.fitting.fit import fit
 from attnrate.fitting.recipe import recipe_of
@@ -89,10 +87,8 @@ class TheoryOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Theory(SpectralWork):
+class Theory(SpectralWork, work="fig1.theory"):
     """Bounds and compiled errors of one target for every head size, with exact bases."""
-
-    work: ClassVar[str] = "fig1.theory"
 
     m_h: tuple[int, ...]
     sequences: int
@@ -132,13 +128,11 @@ class GaugeOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gauge(SpectralWork):
+class Gauge(SpectralWork, work="fig1.gauge"):
     """One map, written with ρ and with ρ + c(u), compiled with the gauge and without it.
 
     softmax does not see c(u), but a POD that does not know this spends a term on it.
     """
-
-    work: ClassVar[str] = "fig1.gauge"
 
     m_h: int
     sequences: int
@@ -161,14 +155,9 @@ class Gauge(SpectralWork):
 
 
 @dataclass(frozen=True)
-class CouplingOutcome(Outcome):
-    """What the fit came to, and its logits beside those of the POD; no logits if it diverged."""
+class CouplingOutcome(FittedOutcome):
+    """How the fit went, and its logits beside those of the POD; no logits if it diverged."""
 
-    error: float | None
-    standard_error: float | None = None
-    seconds: float = 0.0
-    steps: int = 0
-    stopped: str = ""
     pod_error: float | None = None
     trained_pairs: float | None = None
     trained_diagonal: float | None = None
@@ -179,7 +168,7 @@ class CouplingOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Coupling(SpectralWork):
+class Coupling(SpectralWork, work="fig1.coupling"):
     """A fit of Eq. 5 with F = f = id, whose logits are compared with those of the truncated POD.
 
     The POD is the best low-rank approximation of ρ in L2 over independent tokens. What training
@@ -187,12 +176,16 @@ class Coupling(SpectralWork):
     and by the attention weights.
     """
 
-    work: ClassVar[str] = "fig1.coupling"
     #: what its error is found by among those of fits of the full model
     curve: ClassVar[str] = "coupling"
 
     m_h: int
     recipe: Settings
+
+    @property
+    def size(self) -> int:
+        """The head size, which its curve is over."""
+        return self.m_h
 
     def run(self) -> CouplingOutcome:
         """Train it, and compile the POD."""
@@ -240,7 +233,7 @@ Couplings = Sequence[Done[Coupling, CouplingOutcome]]
 
 @dataclass(frozen=True)
 class Runs:
-    """What is finished: theory by target, and fits whose labels have curve, target, m_h, seed.
+    """What is finished: theory by target, and fits by curve, target, head size and seed.
 
     A curve is "compiled", of the theory, or that of fits; "coupling" are those with F = f = id,
     which stand in `couplings` and in `trained`.
@@ -252,14 +245,14 @@ class Runs:
     trained: Fits
 
     @classmethod
-    def read(cls, results: Results, label: type[object]) -> "Runs":
-        """The finished jobs, by kind; fits of the full model have labels of that type."""
+    def read(cls, results: Results) -> "Runs":
+        """The finished jobs, by kind."""
         couplings = results.of(Coupling, CouplingOutcome)
         return cls(
             {one.job.target: one.outcome.rows for one in results.of(Theory, TheoryOutcome)},
             results.of(Gauge, GaugeOutcome),
             couplings,
-            Fits([*results.fits(label), *couplings]),
+            Fits([*results.fits(Tried), *couplings]),
         )
 
     def of(self, target: Spectral, curve: str) -> Fits:
@@ -282,7 +275,7 @@ class Runs:
         """(m_h, error) of every fit of a curve with m_h < r, or of the compiled ones."""
         if curve == "compiled":
             return [(m_h, row.mse) for m_h, row in self.rows_below(target).items()]
-        found = self.of(target, curve).points("m_h")
+        found = self.of(target, curve).points
         return [(m_h, error) for m_h, error in found if m_h < target.rank]
 
     def slope(self, target: Spectral, curve: str) -> Interval:
@@ -301,7 +294,7 @@ class Runs:
     def ratios(self, above: str, below: str, **wanted: object) -> Interval:
         """error(above) / error(below), the mean over the cells in which both curves have a fit."""
         one, two = (self.trained.where(curve=curve, **wanted) for curve in (above, below))
-        return geometric_mean(one.over(two, "target", "m_h", "seed"))
+        return geometric_mean(one.over(two, "target", "size", "seed"))
 
     def gains(self, *targets: Spectral) -> Interval:
         """Compiled error / error with F = f = id, the mean over the fits with m_h < r."""
@@ -328,9 +321,9 @@ class Runs:
     def beyond(self, target: Spectral, curve: str) -> Interval:
         """error(m_h >= r) / error(the largest m_h < r), by the geometric means of a curve."""
         found = self.of(target, curve)
-        before = max((m_h for m_h in found.sizes("m_h") if m_h < target.rank), default=0)
-        last = found.mean(m_h=before).value
-        after = [error for m_h, error in found.points("m_h") if m_h >= target.rank]
+        before = max((m_h for m_h in found.sizes if m_h < target.rank), default=0)
+        last = found.mean(size=before).value
+        after = [error for m_h, error in found.points if m_h >= target.rank]
         return geometric_mean([error / last for error in after] if before else [])
 
 
@@ -346,7 +339,7 @@ def slope_table(runs: Runs, targets: Iterable[Spectral]) -> Table:
         rows += [
             (target.name, word, str(fitted), stated, norm)
             for word, fitted, stated, norm in found
-            if known(fitted)
+            if fitted.known
         ]
     return Table(
         "Exponents of the error in m_h, fitted where m_h < r",
@@ -365,7 +358,7 @@ def error_table(runs: Runs, targets: Iterable[Spectral]) -> Table:
         for m_h in _ROWS:
             row = runs.rows(target).get(m_h)
             sides = (row.printed, row.rigorous, row.mse) if row else (None, None, None)
-            fits = [known_value(runs.of(target, curve).mean(m_h=m_h)) for curve in LEGEND]
+            fits = [runs.of(target, curve).mean(size=m_h).limits[0] for curve in LEGEND]
             if row or any(value is not None for value in fits):
                 rows.append((target.name, m_h, *sides, *fits))
     return Table(
@@ -404,8 +397,8 @@ def logit_table(fits: Couplings, targets: Iterable[Spectral]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for target in targets:
         here = Fits(select(below_rank(fits), target=target))
-        for m_h in here.sizes("m_h"):
-            rows.append((target.name, m_h, *map(str, compared(here.where(m_h=m_h)).values())))
+        for m_h in here.sizes:
+            rows.append((target.name, m_h, *map(str, compared(here.where(size=m_h)).values())))
     return Table(
         "Training with F = f = id over the truncated POD of the same m_h",
         ("target", "m_h", *_COMPARISONS),
@@ -419,7 +412,7 @@ def logit_table(fits: Couplings, targets: Iterable[Spectral]) -> Table:
 def logit_words(fits: Couplings) -> str:
     """Whether training learns ρ itself better than the POD, in sentences that end with a space."""
     output, logits, diagonal, weights = compared(below_rank(fits)).values()
-    if not known(output):
+    if not output.known:
         return ""
     if logits.value <= 1:
         return (

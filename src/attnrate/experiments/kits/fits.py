@@ -1,6 +1,5 @@
 """Errors of finished fits over sizes and seeds: means, ratios, exponents, power laws, curves."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,7 +23,7 @@ T = TypeVar("T")
 class Fits(tuple[Done[Any, Any], ...]):
     """Finished jobs whose outcomes have an `error`, None if the fit diverged.
 
-    `axis` in its methods is the field of the labels that is the size, such as m_h.
+    Labels have a seed, and a size where errors over sizes are asked for.
     """
 
     def where(self, **wanted: object) -> "Fits":
@@ -39,22 +38,30 @@ class Fits(tuple[Done[Any, Any], ...]):
         """The error of each over that of every one of the others that agrees in these fields."""
         return paired(self, others, *names)
 
-    def sizes(self, axis: str) -> list[int]:
+    @property
+    def sizes(self) -> list[int]:
         """The different sizes, in order."""
-        return sorted({getattr(one.label, axis) for one in self})
+        return sorted({one.label.size for one in self})
 
-    def points(self, axis: str) -> list[tuple[int, float]]:
+    @property
+    def points(self) -> list[tuple[int, float]]:
         """(size, error) of every fit that did not diverge, by size; every seed is a point."""
-        return [(m, error) for m in self.sizes(axis) for error in errors(self.where(**{axis: m}))]
+        return [(size, error) for size in self.sizes for error in errors(self.where(size=size))]
 
-    def slope(self, axis: str) -> Interval:
+    @property
+    def slope(self) -> Interval:
         """The exponent of the error in the size."""
-        return slope_of(self.points(axis))
+        return slope_of(self.points)
 
-    def series(self, label: str, axis: str) -> Series:
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The errors of fits that differ in their seeds alone, by seed."""
+        return {int(one.label.seed): error for one in self for error in errors([one])}
+
+    def series(self, label: str) -> Series:
         """Errors over the sizes that have any, with intervals over seeds."""
-        means = [(float(size), self.mean(**{axis: size})) for size in self.sizes(axis)]
-        return curve(label, [(size, found) for size, found in means if known(found)])
+        means = [(float(size), self.mean(size=size)) for size in self.sizes]
+        return curve(label, [(size, found) for size, found in means if found.known])
 
     @property
     def seeds(self) -> set[int]:
@@ -76,11 +83,6 @@ def errors(fits: Iterable[Done[Any, Any]]) -> list[float]:
     return [one.outcome.error for one in fits if one.outcome.error is not None]
 
 
-def errors_by_seed(fits: Iterable[Done[Any, Any]]) -> dict[int, float]:
-    """The errors of fits that differ in their seeds alone, by seed."""
-    return {int(one.label.seed): error for one in fits for error in errors([one])}
-
-
 def paired(
     above: Iterable[Done[Any, Any]], below: Iterable[Done[Any, Any]], *names: str
 ) -> list[float]:
@@ -95,24 +97,9 @@ def paired(
     return [a / b for one in above for a in errors([one]) for b in found.get(place(one), [])]
 
 
-def known(found: Interval) -> bool:
-    """Whether the interval is of any values at all."""
-    return found.count > 0 and math.isfinite(found.value)
-
-
-def known_value(found: Interval) -> float | None:
-    """The value for a cell of a table, None if the interval is of no values."""
-    return found.value if known(found) else None
-
-
-def shown(found: Interval) -> str:
-    """The interval in words; "not run" if there is nothing in it."""
-    return str(found) if known(found) else "not run"
-
-
 def listed(found: Mapping[str, object]) -> str:
     """Names with what was found of each, in words; "not run" where there is nothing."""
-    words = {n: shown(one) if isinstance(one, Interval) else one for n, one in found.items()}
+    words = {n: one.shown if isinstance(one, Interval) else one for n, one in found.items()}
     return "; ".join(f"{name}: {one}" for name, one in words.items()) or "not run"
 
 

@@ -8,7 +8,7 @@ every model of a preset: m_h bounds the rank of the logits and nothing else.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 from jaxtyping import UInt8
@@ -132,10 +132,8 @@ class ImageOutcome(ImageRun, ModelOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Image(Work):
+class Image(Work, work="fig3.image"):
     """Train one model on the first `train` images, judge it on the first `test` tests."""
-
-    work: ClassVar[str] = "fig3.image"
 
     image: ImageSettings
     train: int

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import torch
 from jaxtyping import Bool, Float
 
-from attnrate.experiments.contract import Outcome, Plan, Work
+from attnrate.experiments.contract import FittedOutcome, Plan, Work
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
 from attnrate.fitting.recipe import complete_recipe, recipe_of
@@ -96,14 +96,9 @@ class Example:
 
 
 @dataclass(frozen=True)
-class MapOutcome(Outcome):
+class MapOutcome(FittedOutcome):
     """How a fit went, and one input to be shown; of a diverged fit nothing else is known."""
 
-    error: float | None = None
-    standard_error: float | None = None
-    seconds: float = 0.0
-    steps: int = 0
-    stopped: str = ""
     example: Example | None = None
 
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, TypeVar, cast
+from typing import Generic, Literal, TypeVar, cast
 
 from torch import nn
 
@@ -200,10 +200,8 @@ class TextOutcome(TextRun, ModelOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text(Work):
+class Text(Work, work="table1_translation.text"):
     """Train one translator, score its translations, and fine-tune it."""
-
-    work: ClassVar[str] = "table1_translation.text"
 
     text: TextSettings
 

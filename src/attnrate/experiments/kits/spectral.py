@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from attnrate.experiments.contract import Fit, L, Preset, Work
+from attnrate.experiments.contract import Fit, Preset, Work
 from attnrate.fitting.job import Sized
 from attnrate.fitting.trial import Trial
 from attnrate.models import Transformer
@@ -67,15 +67,28 @@ class Spectral:
         return 2 * self.alpha - 1
 
     def fit(
-        self, label: L, model: Settings, recipe: Settings, seed: int, seconds: float
-    ) -> Sized[Fit[L]]:
+        self, curve: str, size: int, model: Settings, recipe: Settings, seed: int, seconds: float
+    ) -> Sized[Fit["Tried"]]:
         """A fit of Eq. 5 with these settings that is expected to take these seconds."""
         trial = Trial(self.settings, {"kind": "transformer", **model}, recipe, seed)
-        return Sized(Fit(label, trial), seconds)
+        return Sized(Fit(Tried(curve, self, size, seed), trial), seconds)
 
     def build(self) -> AttentionTarget:
         """The target itself."""
         return spectral_target(self.alpha, self.rank)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a fit to a spectral target is found by: the curve that its error is a point of.
+
+    `size` is what the curve is over, such as the head size.
+    """
+
+    curve: str
+    target: Spectral
+    size: int
+    seed: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from attnrate.experiments.kits.curves import (
     logit_words,
     slope_table,
 )
-from attnrate.experiments.kits.fits import Fits, error_panel, known, line, listed, shown
+from attnrate.experiments.kits.fits import Fits, error_panel, line, listed
 from attnrate.experiments.kits.spectral import LONG, STEP, STEPS, Settings, Spectral, strong
 from attnrate.figures.figure import Curves, Figure, Series, Table
 from attnrate.fitting.job import Sized
@@ -105,16 +105,6 @@ _SMALL: Settings = {"first_batch": 32, "batch": 32}
 CHOSEN: Mapping[Preset, Chosen] = {"quick": QUICK, "paper": PAPER}
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The label of a fit of the full model; `curve` is "strong", "paper" or "long"."""
-
-    curve: str
-    target: Spectral
-    m_h: int
-    seed: int
-
-
 def plan(preset: Preset) -> Plan:
     """Bounds and compiled errors of every target, then the fits."""
     chosen = CHOSEN[preset]
@@ -142,7 +132,7 @@ def plan(preset: Preset) -> Plan:
         *(("long", target, m_h, {"name": "strong"}, long) for target, m_h in chosen.long_cells),
     ]
     full: Plan = [
-        target.fit(Trained(curve, target, m_h, seed), {"m_h": m_h}, recipe, seed, seconds)
+        target.fit(curve, m_h, {"m_h": m_h}, recipe, seed, seconds)
         for curve, target, m_h, recipe, seconds in cells
         for seed in chosen.seeds
     ]
@@ -158,7 +148,7 @@ def plan(preset: Preset) -> Plan:
 
 def conclude(results: Results) -> Conclusion:
     """The four curves, their slopes, and what they say of Theorem 4.1 and Fig. 1."""
-    runs = Runs.read(results, Trained)
+    runs = Runs.read(results)
     return Conclusion(paragraphs(runs), figures(runs), tables(runs), claims(runs))
 
 
@@ -236,7 +226,7 @@ def _possible(runs: Runs) -> Claim:
 
 def _trained_vanishes(runs: Runs) -> Claim:
     found = {
-        curve: {t.name: ratio for t in FINITE if known(ratio := runs.beyond(t, curve))}
+        curve: {t.name: ratio for t in FINITE if (ratio := runs.beyond(t, curve)).known}
         for curve in ("strong", "long", "paper")
     }
     told = {f"{_CURVE[curve]}, {t}": i for curve, some in found.items() for t, i in some.items()}
@@ -297,7 +287,7 @@ def _rate(runs: Runs, target: Spectral, curve: str) -> Claim:
         f"For r = ∞ and σ_k = k^-{target.alpha:g} the error of {whose} decays like "
         f"m_h^-{target.rate:.3g} + constant.",
         verdict,
-        f"{told}As a power without a constant the exponent is {shown(runs.slope(target, curve))}.",
+        f"{told}As a power without a constant the exponent is {runs.slope(target, curve).shown}.",
         found.b if found is not None else None,
         correction,
     )
@@ -315,8 +305,8 @@ def _rank(runs: Runs) -> Claim:
     by_ranks: dict[str, list[float]] = {}
     for low, high in pairwise(TARGETS):
         if low.alpha == high.alpha:
-            both = Fits(one for one in runs.of(high, "strong") if one.label.m_h < low.rank)
-            grown = both.over(runs.of(low, "strong"), "m_h", "seed")
+            both = Fits(one for one in runs.of(high, "strong") if one.label.size < low.rank)
+            grown = both.over(runs.of(low, "strong"), "size", "seed")
             by_ranks.setdefault(f"{low.rank_name} to {high.rank_word}", []).extend(grown)
     found = {word: geometric_mean(each) for word, each in by_ranks.items() if each}
     told = "; ".join(f"{word} by {ratio}" for word, ratio in found.items())
@@ -341,13 +331,13 @@ def _printed(runs: Runs) -> Claim:
     most = max((row.l1 / row.printed for row in cells), default=math.nan)
     slopes = {t: runs.slope_l1(t) for t in ENDLESS}
     told = {
-        t.name: f"{shown(s)} (printed {-t.rate:.3g}, by Cauchy-Schwarz {-t.rate / 2:.3g})"
+        t.name: f"{s.shown} (printed {-t.rate:.3g}, by Cauchy-Schwarz {-t.rate / 2:.3g})"
         for t, s in slopes.items()
     }
-    slower = [t.name for t, s in slopes.items() if known(s) and s.low > -t.rate]
+    slower = [t.name for t, s in slopes.items() if s.known and s.low > -t.rate]
     proved = all(row.rigorous_l1 >= row.l1 for row in cells)
     verdict = judge(
-        most <= 1 and not slower and all(known(s) for s in slopes.values()),
+        most <= 1 and not slower and all(s.known for s in slopes.values()),
         most > 1 or (bool(slower) and not proved),
     )
     correction = ""
@@ -388,7 +378,7 @@ def _rigorous(runs: Runs) -> Claim:
         "an upper bound.",
         judge(above == len(rows), above < len(rows), enough=bool(rows)),
         f"In {above} of {len(rows)} cells it lies above the compiled error in both norms. In mean "
-        f"squared error it is larger by a factor of {shown(tight)}, and in {idle} of "
+        f"squared error it is larger by a factor of {tight.shown}, and in {idle} of "
         f"{len(below_rank)} cells with m_h < r it is above what any model in the range of f "
         "reaches.",
         tight,
@@ -407,7 +397,7 @@ def _pod(runs: Runs) -> Claim:
         "m_h is that of the truncated POD.",
         verdict,
         "Error of the truncated POD over that of training with F = f = id, where m_h < r: "
-        f"{shown(gain)}; {listed(each)}.",
+        f"{gain.shown}; {listed(each)}.",
         gain,
         "The POD is best in L2 for the logits of independent tokens; the output has only the mean "
         "of x(s) under the weights. The table of logits has the parts."
@@ -425,7 +415,7 @@ def _enough_epochs(runs: Runs) -> Claim:
     found = runs.ratios("paper", "strong")
     adam, strong = (runs.trained.where(curve=curve) for curve in ("paper", "strong"))
     ended = Fits(one for one in adam if one.outcome.stopped == "plateau")
-    each = ended.over(strong, "target", "m_h", "seed")
+    each = ended.over(strong, "target", "size", "seed")
     above = sum(ratio > ESTIMATE for ratio in each)
     return _claim(
         "training-estimates",
@@ -433,7 +423,7 @@ def _enough_epochs(runs: Runs) -> Claim:
         "Training until the loss does not decrease estimates the approximation error.",
         judge(above <= 0.25 * len(each), above >= 0.75 * len(each), enough=len(each) >= 3),
         "Error by the paper's recipe (Adam, its steps capped here) over that by the strong recipe, "
-        f"same target, m_h and seed: {shown(found)} over {found.count} fits, of which {len(each)} "
+        f"same target, m_h and seed: {found.shown} over {found.count} fits, of which {len(each)} "
         f"ended before their last step, as the statement asks; in {above} of these the ratio is "
         f"more than {ESTIMATE:g}.",
         found,
@@ -463,11 +453,9 @@ def figures(runs: Runs) -> tuple[Figure, ...]:
 
 
 def _as_printed(runs: Runs, long: Spectral) -> Curves:
-    series = [
-        runs.of(t, "strong").series(t.rank_name, "m_h") for t in TARGETS if t.alpha == long.alpha
-    ]
-    first = runs.of(long, "strong").mean(m_h=1)
-    if known(first):
+    series = [runs.of(t, "strong").series(t.rank_name) for t in TARGETS if t.alpha == long.alpha]
+    first = runs.of(long, "strong").mean(size=1)
+    if first.known:
         ends = [(1, first.value), (16, first.value * 16**-long.rate)]
         series.append(line(f"paper: slope -{long.rate:.3g}", ends, "paper"))
     return _panel(f"α = {long.alpha:g}", series)
@@ -480,7 +468,7 @@ def _four_curves(runs: Runs, target: Spectral) -> Curves:
         line("rigorous bound", [(m_h, row.rigorous) for m_h, row in below.items()], "theory"),
         line("compiled", runs.points(target, "compiled")),
     ]
-    series += [runs.of(target, curve).series(word, "m_h") for curve, word in LEGEND.items()]
+    series += [runs.of(target, curve).series(word) for curve, word in LEGEND.items()]
     return _panel(target.name, series)
 
 
@@ -515,7 +503,7 @@ def _setting_words(runs: Runs) -> str:
 
 def _rate_words(runs: Runs) -> str:
     told, zero = _slope_words(runs), runs.compiled_beyond(FINITE)
-    fallen = [i.value for i in (runs.beyond(t, "strong") for t in FINITE) if known(i)]
+    fallen = [i.value for i in (runs.beyond(t, "strong") for t in FINITE) if i.known]
     if not zero:
         return told
     told += f" For m_h >= r the compiled error is {max(zero):.2g}"
@@ -529,8 +517,8 @@ def _rate_words(runs: Runs) -> str:
 
 def _slope_words(runs: Runs) -> str:
     told = [
-        f"for {t.name} trained {shown(runs.slope(t, 'strong'))}, "
-        f"compiled {shown(runs.slope(t, 'compiled'))}, claimed {-t.rate:.3g}"
+        f"for {t.name} trained {runs.slope(t, 'strong').shown}, "
+        f"compiled {runs.slope(t, 'compiled').shown}, claimed {-t.rate:.3g}"
         for t in ENDLESS
     ]
     return f"Exponents of the error in m_h: {'; '.join(told)}."
@@ -538,7 +526,7 @@ def _slope_words(runs: Runs) -> str:
 
 def _gain_words(runs: Runs) -> str:
     gain = runs.gains(*TARGETS)
-    if not known(gain):
+    if not gain.known:
         return ""
     return (
         "With F = f = id and m_h < r the error of the truncated POD is "
@@ -566,10 +554,10 @@ def _gauge_words(found: Gauges) -> str:
 def _optimiser_words(runs: Runs) -> str:
     text = ""
     adam = runs.ratios("paper", "strong")
-    if known(adam):
+    if adam.known:
         text = f"Adam ends {adam} times higher than the strong recipe ({adam.count} cells). "
     longer = {t.name: runs.ratios("strong", "long", target=t) for t in TARGETS}
-    seen = {name: ratio for name, ratio in longer.items() if known(ratio)}
+    seen = {name: ratio for name, ratio in longer.items() if ratio.known}
     if seen:
         text += (
             "The strong recipe has larger steps and smaller batches here than its own; its error "

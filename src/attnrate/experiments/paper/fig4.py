@@ -9,7 +9,6 @@ size far above the rank, too. Loss and error are those of the hard-max target.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
@@ -32,10 +31,8 @@ SIZES: Mapping[Preset, maps.Size] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Links(maps.MapFit):
+class Links(maps.MapFit, work="fig4.fit"):
     """A fit whose links are counted on fresh inputs; the first of them is kept to be drawn."""
-
-    work: ClassVar[str] = "fig4.fit"
 
     @property
     def case(self) -> str:

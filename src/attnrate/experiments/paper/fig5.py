@@ -11,7 +11,7 @@ whole model is also fitted in smaller steps, which change where the weights end.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -58,14 +58,12 @@ class MassesOutcome(maps.PointwiseOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masses(MapFit):
+class Masses(MapFit, work="fig5.fit"):
     """A fit whose weights are held against masses, on fresh inputs and on one like the paper's.
 
     `held` is the number of values that are held at the first coordinates of the token, so that only
     ρ̂ and F̂ are learned; with 0 everything is.
     """
-
-    work: ClassVar[str] = "fig5.fit"
 
     held: int
 

@@ -8,7 +8,6 @@ input. Every token carries its own position (see targets/graph.py).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from attnrate.experiments.claims import Claim, Verdict, if_corrected
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
@@ -38,10 +37,8 @@ _LINEAR = "With F̂ linear, as F = id is; the fits with a network F̂ miss it."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frequencies(MapFit):
+class Frequencies(MapFit, work="fig6.fit"):
     """A fit whose weights are held against frequencies, on fresh inputs and on that of Eq. 66."""
-
-    work: ClassVar[str] = "fig6.fit"
 
     @property
     def case(self) -> str:

@@ -9,7 +9,6 @@ H(x) of sec. 6.1, and compare errors, which Prop. 6.2 leads one to expect to be 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -49,10 +48,8 @@ class PullOutcome(maps.MapOutcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pull(maps.MapFit):
+class Pull(maps.MapFit, work="gravity.fit"):
     """A fit whose weights are held against the pull; then the bodies of its input change places."""
-
-    work: ClassVar[str] = "gravity.fit"
 
     @property
     def case(self) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
 
 from attnrate.experiments.claims import Claim, claim_of, judge
 from attnrate.experiments.contract import (
@@ -31,6 +30,7 @@ from attnrate.experiments.kits.spectral import (
     SECONDS,
     Spectral,
     SpectralWork,
+    Tried,
     outputs,
 )
 from attnrate.figures.figure import Curves, Figure, Table
@@ -87,10 +87,8 @@ class CompiledOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compiled(SpectralWork):
+class Compiled(SpectralWork, work="mff.compiled"):
     """The Transformer that the proof compiles, of one head size, for every m_ff."""
-
-    work: ClassVar[str] = "mff.compiled"
 
     m_h: int
     m_ff: tuple[int, ...]
@@ -128,10 +126,8 @@ class SplitOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split(SpectralWork):
+class Split(SpectralWork, work="mff.split"):
     """How the rigorous bound would spend a number of parameters on m_h and m_ff."""
-
-    work: ClassVar[str] = "mff.split"
 
     parameters: tuple[int, ...]
 
@@ -145,14 +141,6 @@ class Split(SpectralWork):
             tuple(one.m_ff for one in found),
             tuple(math.sqrt(one.bound.value) for one in found),
         )
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The label of a fit with networks of that width."""
-
-    width: int
-    seed: int
 
 
 def plan(preset: Preset) -> Plan:
@@ -171,7 +159,8 @@ def plan(preset: Preset) -> Plan:
     ]
     trained: Plan = [
         TRAINED.fit(
-            Trained(width, seed),
+            "trained",
+            width,
             {"m_h": TRAINED.rank, "width": width},
             RECIPES[preset],
             seed,
@@ -235,7 +224,7 @@ def read(results: Results) -> Runs:
         for one in results.of(Split, SplitOutcome)
     }
     compiled = sorted(results.of(Compiled, CompiledOutcome), key=lambda one: one.job.m_h)
-    return Runs(compiled, splits, fits.Fits(results.fits(Trained)))
+    return Runs(compiled, splits, fits.Fits(results.fits(Tried)))
 
 
 def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
@@ -294,7 +283,7 @@ def _rate(runs: Runs) -> Claim:
         "The second term falls like m_FF^-β.",
         judge(off <= CLOSE, off > CLOSE, enough=found.count >= 3),
         f"Piecewise-linear networks have β = {BETA:g}, in mean squared error the exponent "
-        f"{-2 * BETA:g}; of the compiled networks: {fits.shown(found)}, mean over {found.count} "
+        f"{-2 * BETA:g}; of the compiled networks: {found.shown}, mean over {found.count} "
         f"targets and head sizes (m_ff >= {RESOLVED} m_h).",
         found,
     )
@@ -302,7 +291,7 @@ def _rate(runs: Runs) -> Claim:
 
 def _must_grow(runs: Runs) -> Claim:
     found = {t.name: runs.growth(t) for t in TARGETS}
-    seen = {name: g for name, g in found.items() if fits.known(g) and not math.isnan(g.low)}
+    seen = {name: g for name, g in found.items() if g.known and not math.isnan(g.low)}
     return _claim(
         "must-grow",
         "Sec. 4.3, after Eq. 18",
@@ -322,7 +311,7 @@ def _condition(runs: Runs) -> Claim:
     """Decided by the exponent along which the second term is constant: (β+1)/β, or more."""
     printed = (BETA + 1) / BETA
     found = {t.name: runs.growth(t) for t in TARGETS}
-    asked = [e for e in map(runs.demanded, TARGETS) if fits.known(e)]
+    asked = [e for e in map(runs.demanded, TARGETS) if e.known]
     most = max(asked, key=lambda e: e.value, default=fits.slope_of([]))
     verdict = judge(all(e.high <= printed + CLOSE for e in asked), fails=False, enough=bool(asked))
     correction = ""
@@ -407,7 +396,7 @@ def _needed_panel(runs: Runs) -> Curves:
 
 def _width_panel(runs: Runs) -> Curves:
     named = f"α = {TRAINED.alpha:g}, r = m_h = {TRAINED.rank}" if runs.trained else "trained"
-    return fits.error_panel(named, "width", [runs.trained.series("trained", "width")])
+    return fits.error_panel(named, "width", [runs.trained.series("trained")])
 
 
 def table(runs: Runs) -> Table:
@@ -426,9 +415,9 @@ def table(runs: Runs) -> Table:
             "exponent in m_ff": lambda one: str(unit_slope(one)),
             "m_ff for 10 %": lambda one: finite(needed(one.outcome)),
             "m_ff for a factor 2": lambda one: finite(needed(one.outcome, 2.0)),
-            "rigorous second term over error": lambda one: fits.known_value(
-                geometric_mean([bound / error for _, error, bound in resolved(one)])
-            ),
+            "rigorous second term over error": lambda one: geometric_mean(
+                [bound / error for _, error, bound in resolved(one)]
+            ).limits[0],
         },
         f"The exponent is fitted where m_ff >= {RESOLVED} m_h; β = {BETA:g} gives "
         f"{-2 * BETA:g}. The last column is a geometric mean over the same m_ff.",
@@ -445,11 +434,11 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
         f"error within 10 % of that with exact bases grows like m_h to the power {grown}. "
         f"A budget split by the rigorous bound lets m_ff grow like m_h to the power {spent}."
     )
-    widths = runs.trained.sizes("width")
+    widths = runs.trained.sizes
     if len(widths) < 2:
         return (text,)
-    ends = [fits.shown(runs.trained.mean(width=width)) for width in (widths[0], widths[-1])]
-    exponent = fits.shown(runs.trained.slope("width"))
+    ends = [runs.trained.mean(size=width).shown for width in (widths[0], widths[-1])]
+    exponent = runs.trained.slope.shown
     return (
         text,
         f"Trained networks of width {widths[0]} and {widths[-1]} (three hidden layers, strong "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -143,10 +143,8 @@ class ExampleOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example(Work):
+class Example(Work, work="mixing_rank.example"):
     """The example of D.3: Eq. 100 and its mixing with θ = 1, Eq. 101."""
-
-    work: ClassVar[str] = "mixing_rank.example"
 
     def run(self) -> ExampleOutcome:
         """Decompose both couplings, with and without the gauge of softmax."""
@@ -193,10 +191,9 @@ class FiltersOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters(Work):
+class Filters(Work, work="mixing_rank.filters"):
     """A coupling under random filters."""
 
-    work: ClassVar[str] = "mixing_rank.filters"
     coupling: str
     filters: int
 
@@ -245,7 +242,7 @@ class DeconvolutionOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deconvolution(Work):
+class Deconvolution(Work, work="mixing_rank.deconvolution"):
     """Random filters that inverse filters of several lengths are to undo.
 
     For z = (1, θ)∗x and x^ = the inverse filter applied to z, what is left is the root mean square
@@ -253,7 +250,6 @@ class Deconvolution(Work):
     the middle count: near the ends the zeros outside the sequence are seen.
     """
 
-    work: ClassVar[str] = "mixing_rank.deconvolution"
     filters: int
     lengths: tuple[int, ...]
     sequences: int

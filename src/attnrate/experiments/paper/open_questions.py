@@ -16,8 +16,8 @@ import torch
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
-from attnrate.experiments.kits.fits import Fits, error_panel, known, known_value, listed, shown
-from attnrate.experiments.kits.spectral import LONG, RECIPES, SECONDS, Settings, Spectral
+from attnrate.experiments.kits.fits import Fits, error_panel, listed
+from attnrate.experiments.kits.spectral import LONG, RECIPES, SECONDS, Settings, Spectral, Tried
 from attnrate.figures.figure import Figure, Table
 from attnrate.models.base import nearest_size
 from attnrate.models.build import build_model
@@ -94,22 +94,13 @@ CHOSEN: Mapping[Preset, Chosen] = {
 }
 
 
-@dataclass(frozen=True)
-class Tried:
-    """The label of a fit: a variant on a target, with a total head size."""
-
-    variant: str
-    target: Spectral
-    size: int
-    seed: int
-
-
 def plan(preset: Preset) -> Plan:
     """Every variant on every target and total head size."""
     chosen = CHOSEN[preset]
     return [
         target.fit(
-            Tried(name, target, size, seed),
+            name,
+            size,
             model_settings(VARIANTS[name], size),
             RECIPES[preset],
             seed,
@@ -182,17 +173,17 @@ _claim = partial(claim_of, "open-questions")
 
 def ratios(tries: Fits, variant: str) -> list[float]:
     """error of the variant / error of the baseline in every cell and seed that both have."""
-    one, base = (tries.where(variant=name) for name in (variant, BASELINE))
+    one, base = (tries.where(curve=name) for name in (variant, BASELINE))
     return one.over(base, "target", "size", "seed")
 
 
 def size_slope(tries: Fits, variant: str, target: Spectral) -> Interval:
     """The exponent of the error in the total head size."""
-    return tries.where(variant=variant, target=target).slope("size")
+    return tries.where(curve=variant, target=target).slope
 
 
 def _present(tries: Fits) -> list[str]:
-    return [name for name in VARIANTS if tries.where(variant=name)]
+    return [name for name in VARIANTS if tries.where(curve=name)]
 
 
 def _targets(tries: Fits) -> list[Spectral]:
@@ -201,7 +192,7 @@ def _targets(tries: Fits) -> list[Spectral]:
 
 def _varied(tries: Fits) -> list[Spectral]:
     """The targets that were learned with more than one head size."""
-    return [t for t in _targets(tries) if len(tries.where(target=t).sizes("size")) > 1]
+    return [t for t in _targets(tries) if len(tries.where(target=t).sizes) > 1]
 
 
 def claims(tries: Fits) -> tuple[Claim, ...]:
@@ -252,7 +243,7 @@ def _phenomenon(tries: Fits) -> Claim:
     varied = _varied(tries)
     targets = [t for t in varied if _falls(size_slope(tries, BASELINE, t))]
     slopes = [size_slope(tries, name, t) for name in VARIANTS if name in named for t in targets]
-    seen = [slope.value for slope in slopes if known(slope)]
+    seen = [slope.value for slope in slopes if slope.known]
     falling = [value for value in seen if value < 0]
     exponent = mean(seen)
     return _claim(
@@ -267,14 +258,14 @@ def _phenomenon(tries: Fits) -> Claim:
         ),
         f"Where the error of Eq. 5 falls with its head size ({len(targets)} of {len(varied)} "
         f"targets), it falls with the total head size in {len(falling)} of {len(seen)} pairs of "
-        f"variant and target; the mean exponent is {shown(exponent)}.",
+        f"variant and target; the mean exponent is {exponent.shown}.",
         exponent,
     )
 
 
 def _falls(found: Interval) -> bool:
     """Beyond doubt, or, of two fits without an interval, at all."""
-    return known(found) and (found.high < 0 or (found.count == 2 and found.value < 0))
+    return found.known and (found.high < 0 or (found.count == 2 and found.value < 0))
 
 
 def figure(tries: Fits) -> Figure:
@@ -288,10 +279,7 @@ def figure(tries: Fits) -> Figure:
             error_panel(
                 target.name,
                 "total head size, heads · m_h",
-                [
-                    tries.where(variant=name, target=target).series(name, "size")
-                    for name in _present(tries)
-                ],
+                [tries.where(curve=name, target=target).series(name) for name in _present(tries)],
             )
             for target in _varied(tries)
         ),
@@ -301,8 +289,8 @@ def figure(tries: Fits) -> Figure:
 def _spread(tries: Fits) -> float:
     """The largest share by which a fit's parameters differ from the baseline's of its size."""
     shares = [0.0]
-    for size in tries.sizes("size"):
-        base = _counts(tries.where(variant=BASELINE, size=size))
+    for size in tries.sizes:
+        base = _counts(tries.where(curve=BASELINE, size=size))
         shares += [abs(c / base[0] - 1) for c in _counts(tries.where(size=size)) if base]
     return max(shares)
 
@@ -316,10 +304,10 @@ def _counts(tries: Fits) -> list[int]:
 def tables(tries: Fits) -> tuple[Table, ...]:
     """Ratios to the baseline, exponents, and the numbers of parameters; and the errors."""
     targets, varied, present = _targets(tries), _varied(tries), _present(tries)
-    cells = [(target, size) for target in targets for size in tries.sizes("size")]
+    cells = [(target, size) for target in targets for size in tries.sizes]
     ratio_rows, error_rows = [], []
     for name in present:
-        mine = tries.where(variant=name)
+        mine = tries.where(curve=name)
         counts = _counts(mine)
         ratio_rows.append(
             (
@@ -328,13 +316,13 @@ def tables(tries: Fits) -> tuple[Table, ...]:
                 *(
                     "1"
                     if name == BASELINE
-                    else shown(geometric_mean(ratios(tries.where(target=t), name)))
+                    else geometric_mean(ratios(tries.where(target=t), name)).shown
                     for t in targets
                 ),
-                *(shown(size_slope(tries, name, t)) for t in varied),
+                *(size_slope(tries, name, t).shown for t in varied),
             )
         )
-        error_rows.append((name, *(known_value(mine.mean(target=t, size=m)) for t, m in cells)))
+        error_rows.append((name, *(mine.mean(target=t, size=m).limits[0] for t, m in cells)))
     ratio_columns = [f"ratio, {t.name}" for t in targets]
     exponents = [f"exponent, {t.name}" for t in varied]
     return (
@@ -356,7 +344,7 @@ def paragraphs(tries: Fits) -> tuple[str, ...]:
     """Who is better than the baseline, and by how much."""
     others = [name for name in _present(tries) if name != BASELINE]
     found = {name: geometric_mean(ratios(tries, name)) for name in others}
-    seen = {name: r for name, r in found.items() if known(r)}
+    seen = {name: r for name, r in found.items() if r.known}
     text = (
         "The paper's theory has one head and one layer, no residual connections, no layer norm and "
         "no factor 1/√m_h, and leaves the others open. Each is tried on Fig. 1's targets, with the "

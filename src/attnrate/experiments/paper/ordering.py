@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -21,7 +20,7 @@ from jaxtyping import Float
 from attnrate.experiments.claims import Verdict, claim_of, judge
 from attnrate.experiments.contract import Conclusion, Experiment, Outcome, Preset, Results, Work
 from attnrate.experiments.kits.cells import as_good, worse
-from attnrate.experiments.kits.fits import curve, line
+from attnrate.experiments.kits.fits import Fits, curve, errors, line
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
@@ -195,10 +194,9 @@ class FloorOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Floor(Work):
+class Floor(Work, work="ordering.floor"):
     """The least error of any causal model on a target."""
 
-    work: ClassVar[str] = "ordering.floor"
     variant: str
     share: float
 
@@ -220,10 +218,9 @@ class TrainedOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained(Work):
+class Trained(Work, work="ordering.trained"):
     """A model that is trained on a target."""
 
-    work: ClassVar[str] = "ordering.trained"
     variant: str
     share: float
     model: str
@@ -285,32 +282,33 @@ def _count(given: Mapping[str, object]) -> int:
 
 @dataclass(frozen=True)
 class Measured:
-    """The floors by target, and the errors by target, model and seed; diverged fits have none."""
+    """The floors by target, and the fits, found by target, model and seed."""
 
     floors: Mapping[At, FloorOutcome]
-    errors: Mapping[Fitted, Mapping[int, float]]
+    fits: Fits
 
     @property
     def variants(self) -> list[str]:
         """The variants of which there is a fit."""
-        return [variant for variant in VARIANTS if self.shares(variant)]
+        return [variant for variant in VARIANTS if self.fits.where(variant=variant)]
 
     @property
     def names(self) -> list[str]:
         """The models of which there is a fit."""
-        return [name for name in NAMES if any(model == name for _, _, model in self.errors)]
+        return [name for name in NAMES if self.fits.where(model=name)]
 
     def shares(self, variant: str) -> list[float]:
         """The values of λ at which there is a fit."""
-        return sorted({share for one, share, _ in self.errors if one == variant})
+        return sorted({one.label.share for one in self.fits.where(variant=variant)})
 
-    def error(self, fitted: Fitted) -> Interval:
-        """The geometric mean over seeds of a model's error."""
-        return geometric_mean([*self.errors.get(fitted, {}).values()])
+    def of(self, fitted: Fitted) -> Fits:
+        """The fits of a model to a target, one a seed."""
+        variant, share, model = fitted
+        return self.fits.where(variant=variant, share=share, model=model)
 
     def listed(self, at: At, names: Iterable[str]) -> list[tuple[str, Interval]]:
-        """The models that were fitted to a target, with their errors."""
-        found = [(name, self.error((*at, name))) for name in names]
+        """The models that were fitted to a target, with their mean errors over seeds."""
+        found = [(name, self.of((*at, name)).mean()) for name in names]
         return [(name, one) for name, one in found if one.count]
 
     def best(self, at: At, names: Iterable[str]) -> tuple[str, Interval] | None:
@@ -319,17 +317,12 @@ class Measured:
 
     def rivals(self, at: At, names: Iterable[str]) -> tuple[Interval, str, Interval] | None:
         """The Transformer's error on a target, the best of the others, and its error."""
-        own, best = self.error((*at, PIVOT)), self.best(at, names)
+        own, best = self.of((*at, PIVOT)).mean(), self.best(at, names)
         return (own, *best) if own.count and best else None
 
     def ratio(self, above: Fitted, below: Fitted) -> Interval:
         """The error of one model on a target over another's: geometric mean, paired by seed."""
-        return geometric_mean([a / b for _, a, b in self.pairs(above, below)])
-
-    def pairs(self, above: Fitted, below: Fitted) -> list[tuple[int, float, float]]:
-        """Seed and both errors of the seeds that have both."""
-        first, second = self.errors.get(above, {}), self.errors.get(below, {})
-        return [(seed, error, second[seed]) for seed, error in first.items() if seed in second]
+        return geometric_mean(self.of(above).over(self.of(below), "seed"))
 
     def crossing(self, variant: str, name: str) -> tuple[Interval, int]:
         """λ at which a model's error equals the Transformer's, and how many seeds have none.
@@ -339,8 +332,9 @@ class Measured:
         """
         logs: dict[int, list[tuple[float, float]]] = {}
         for share in self.shares(variant):
-            for seed, mine, pivot in self.pairs((variant, share, name), (variant, share, PIVOT)):
-                logs.setdefault(seed, []).append((share, math.log(mine / pivot)))
+            mine, pivot = (self.of((variant, share, model)).by_seed for model in (name, PIVOT))
+            for seed in mine.keys() & pivot.keys():
+                logs.setdefault(seed, []).append((share, math.log(mine[seed] / pivot[seed])))
         zeros = [_first_zero(logs[seed]) for seed in sorted(logs) if len(logs[seed]) > 1]
         return mean([at for at in zeros if at is not None]), zeros.count(None)
 
@@ -348,12 +342,10 @@ class Measured:
 def measured(results: Results) -> Measured:
     """The finished floors and fits, as a reader of curves over λ asks for them."""
     floors = results.of(Floor, FloorOutcome)
-    found: dict[Fitted, dict[int, float]] = {}
-    for one in results.of(Trained, TrainedOutcome):
-        by_seed = found.setdefault((one.job.variant, one.job.share, one.job.model), {})
-        if one.outcome.error is not None:
-            by_seed[one.job.seed] = one.outcome.error
-    return Measured({(one.job.variant, one.job.share): one.outcome for one in floors}, found)
+    return Measured(
+        {(one.job.variant, one.job.share): one.outcome for one in floors},
+        Fits(results.of(Trained, TrainedOutcome)),
+    )
 
 
 def _first_zero(points: Sequence[tuple[float, float]]) -> float | None:
@@ -412,7 +404,7 @@ def _graph(found: Measured) -> Said:
     )
     if floor is None:
         return _ahead(gap), f"{evidence}.", gap, ""
-    proved = max(found.errors[*at, PIVOT].values()) < floor.floor - 3 * floor.floor_error
+    proved = max(errors(found.of((*at, PIVOT)))) < floor.floor - 3 * floor.floor_error
     below = "is, in every seed" if proved else "is not below it in every seed"
     evidence += (
         f"; no model that sees only the past can be below {floor}, and the Transformer {below}."
@@ -487,8 +479,8 @@ def _permuted_rnn(found: Measured) -> Said:
         return _NOTHING
     bound = "" if floor is None else f"; no causal model is below {floor}"
     evidence = (
-        f"permuted it leaves {found.error(permuted)} of the variance, {gap} times what it leaves "
-        f"of the original (λ = 1){bound}."
+        f"permuted it leaves {found.of(permuted).mean()} of the variance, {gap} times what it "
+        f"leaves of the original (λ = 1){bound}."
     )
     return "open" if floor is None else _ahead(gap), evidence, gap, ""
 

@@ -7,7 +7,7 @@ proof of theory/represent.py.
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import get_args
 
 import torch
 
@@ -54,10 +54,8 @@ class ChecksOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checks(Work):
+class Checks(Work, work="propositions.checks"):
     """All checks, which take a few seconds together."""
-
-    work: ClassVar[str] = "propositions.checks"
 
     def run(self) -> ChecksOutcome:
         """Run them one after the other."""
