@@ -9,6 +9,7 @@ import pytest
 from conclusions import fitted
 
 from attnrate.experiments.contract import Done, Fit, to_plain
+from attnrate.experiments.kits.spectral import Tried
 from attnrate.experiments.paper import mff
 from attnrate.experiments.paper.mff import (
     Compiled,
@@ -49,7 +50,7 @@ def everything(**changes):
     for width in (8, 16, 32):
         for seed in (0, 1):
             done.append(
-                fitted(mff.Tried("trained", mff.TRAINED, width, seed), (1 + 0.1 * seed) / width)
+                fitted(Tried("trained", mff.TRAINED, width, seed), (1 + 0.1 * seed) / width)
             )
     return done
 

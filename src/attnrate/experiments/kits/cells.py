@@ -11,16 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from attnrate.experiments import contract
 from attnrate.experiments.claims import Claim, Verdict, claim_of, if_corrected
-from attnrate.experiments.contract import (
-    Conclusion,
-    Done,
-    Fit,
-    FitOutcome,
-    Plan,
-    Preset,
-    select,
-)
 from attnrate.experiments.kits.fits import curve, errors, paired
 from attnrate.figures.figure import Cell as Entry
 from attnrate.figures.figure import Curves, Figure, Line, Series, Table
@@ -87,7 +79,7 @@ class Way:
 
 
 #: By preset and recipe
-Ways = Mapping[tuple[Preset, str], Way]
+Ways = Mapping[tuple[contract.Preset, str], Way]
 #: Both tables fit the linear RNN in these ways
 RNN: Ways = {
     ("quick", "strong"): Way({"lr": 0.01, "steps": 600, "batch": 32}, 3.5, 2),
@@ -107,9 +99,9 @@ class CellTable:
     targets: Mapping[str, Settings]
     transformer: Ways
 
-    def plan(self, preset: Preset) -> Plan:
+    def plan(self, preset: contract.Preset) -> contract.Plan:
         """A fit for every cell, recipe and seed."""
-        jobs: list[Sized[Fit[CellFit]]] = []
+        jobs: list[Sized[contract.Fit[CellFit]]] = []
         for cell in self.cells:
             for recipe in RECIPES:
                 way = (RNN if cell.model == "RNN" else self.transformer)[preset, recipe]
@@ -117,7 +109,7 @@ class CellTable:
                     given = {"name": recipe, **way.changes}
                     trial = Trial(self.targets[cell.target], MODELS[cell.model], given, seed)
                     label = CellFit(cell.model, cell.target, recipe, seed)
-                    jobs.append(Sized(Fit(label, trial), way.cost))
+                    jobs.append(Sized(contract.Fit(label, trial), way.cost))
         return jobs
 
 
@@ -198,7 +190,7 @@ class Measured:
     """Those fits of a table that are finished, and what they say."""
 
     of: CellTable
-    fits: Sequence[Done[Fit[CellFit], FitOutcome]]
+    fits: Sequence[contract.Done[contract.Fit[CellFit], contract.FitOutcome]]
 
     def errors(self, model: str, target: str, recipe: str = "strong") -> list[float]:
         """The errors of a cell, one a seed, without the fits that diverged."""
@@ -289,7 +281,7 @@ class Measured:
 
     def conclusion(
         self, paragraphs: tuple[str, ...], note: str, claims: Sequence[Claim]
-    ) -> Conclusion:
+    ) -> contract.Conclusion:
         """The paragraphs and claims with a figure, the table with that note, and the contrasts."""
         title = f"{self.of.title} with both recipes"
         caption = (
@@ -300,7 +292,7 @@ class Measured:
         panels = tuple(self._panel(model) for model in MODELS)
         figure = Figure(self.of.name, title, caption, panels)
         tables = (self.table(title, note), self.contrasts())
-        return Conclusion(paragraphs, (figure,), tables, tuple(claims))
+        return contract.Conclusion(paragraphs, (figure,), tables, tuple(claims))
 
     def table(self, title: str, note: str) -> Table:
         """A row for each cell and recipe: means, interval, spread, the paper's value, the floor."""
@@ -351,8 +343,10 @@ class Measured:
             ticks=tuple(targets),
         )
 
-    def _found(self, model: str, target: str, recipe: str) -> list[Done[Fit[CellFit], FitOutcome]]:
-        return select(self.fits, model=model, target=target, recipe=recipe)
+    def _found(
+        self, model: str, target: str, recipe: str
+    ) -> list[contract.Done[contract.Fit[CellFit], contract.FitOutcome]]:
+        return contract.select(self.fits, model=model, target=target, recipe=recipe)
 
 
 def _by_recipe(of: Callable[[str, str, str], Interval], model: str, target: str) -> str:

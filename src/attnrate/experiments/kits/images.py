@@ -15,16 +15,7 @@ from jaxtyping import UInt8
 from torch import nn
 
 from attnrate.experiments.contract import Preset, Results, Work
-from attnrate.experiments.kits.real import (
-    Kind,
-    ModelOutcome,
-    OrderSettings,
-    Run,
-    Steps,
-    fine_tuned,
-    steps_of,
-    with_epochs_kept,
-)
+from attnrate.experiments.kits import real
 from attnrate.fitting.fit import initial
 from attnrate.fitting.job import Sized
 from attnrate.models.rivals import Scanner, scanner_like
@@ -58,7 +49,7 @@ EPOCHS, TUNED = 3, 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageSettings(OrderSettings):
+class ImageSettings(real.OrderSettings):
     """What a model of images is like, and what is done with it; 0 for what is not wanted.
 
     A rival has about as many parameters as the ViT of `model`, in `rival_layers` layers. `judged`:
@@ -109,7 +100,7 @@ class Spectra:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageRun(Run, ImageErrors):
+class ImageRun(real.Run, ImageErrors):
     """How good a model is after a training, and how that went."""
 
 
@@ -121,7 +112,7 @@ class Untuned:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageOutcome(ImageRun, ModelOutcome):
+class ImageOutcome(ImageRun, real.ModelOutcome):
     """What comes of a model: its errors, its spectra, and its errors after fine-tuning."""
 
     images: int
@@ -146,7 +137,7 @@ class Image(Work, work="fig3.image"):
 
     def run(self) -> ImageOutcome:
         """Train, judge, profile and fine-tune, with epochs kept."""
-        return with_epochs_kept(
+        return real.with_epochs_kept(
             self.key,
             lambda folder: train_vit(
                 images.photographs(self.train, self.test), self.image, self.seed, folder
@@ -178,7 +169,7 @@ def train_vit(data: Photographs, asked: ImageSettings, seed: int, folder: Path) 
     before = _spectra(model, shown) if asked.profiled else None
     found = run(model, asked.recipe.over(asked.epochs, seed), "first")
     trained = None if before is None else _kept(_spectra(model, shown), before)
-    ways = fine_tuned(
+    ways = real.fine_tuned(
         model, asked, seed, make, run, lambda one: Untuned(images.error_on_tests(one, data))
     )
     return ImageOutcome(
@@ -283,8 +274,8 @@ def image_job(
     m_h: int,
     seed: int,
     *,
-    kind: Kind = "attention",
-    recipe: Steps | None = None,
+    kind: real.Kind = "attention",
+    recipe: real.Steps | None = None,
     altered: bool = False,
     epochs: int | None = None,
     tuned: int = 0,
@@ -296,7 +287,7 @@ def image_job(
         run.settings,
         kind=kind,
         model=replace(run.settings.model, m_h=m_h),
-        recipe=steps_of(kind) if recipe is None else recipe,
+        recipe=real.steps_of(kind) if recipe is None else recipe,
         altered=altered,
         epochs=run.settings.epochs if epochs is None else epochs,
         tuned=tuned,

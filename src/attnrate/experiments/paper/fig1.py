@@ -20,19 +20,8 @@ from itertools import pairwise
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
-from attnrate.experiments.kits.curves import (
-    LEGEND,
-    SHIFT,
-    Coupling,
-    Gauge,
-    Gauges,
-    Runs,
-    Theory,
-    error_table,
-    logit_table,
-    logit_words,
-    slope_table,
-)
+from attnrate.experiments.kits import curves
+from attnrate.experiments.kits.curves import Runs
 from attnrate.experiments.kits.fits import Fits, error_panel, line, listed
 from attnrate.experiments.kits.spectral import LONG, STEP, STEPS, Settings, Spectral, strong
 from attnrate.figures.figure import Curves, Figure, Series, Table
@@ -111,13 +100,13 @@ def plan(preset: Preset) -> Plan:
     n, (coupled, adam, long) = chosen.sequences, chosen.seconds
     bounds: Plan = [
         Sized(
-            Theory(alpha=t.alpha, rank=t.rank, m_h=ALL, sequences=n),
+            curves.Theory(alpha=t.alpha, rank=t.rank, m_h=ALL, sequences=n),
             n / (400 if t.rank == LONG else 4000),
         )
         for t in TARGETS
     ]
     gauges: Plan = [
-        Sized(Gauge(alpha=t.alpha, rank=t.rank, m_h=GAUGED, sequences=n), 0.5)
+        Sized(curves.Gauge(alpha=t.alpha, rank=t.rank, m_h=GAUGED, sequences=n), 0.5)
         for t in TARGETS
         if t.rank == 6
     ]
@@ -138,7 +127,9 @@ def plan(preset: Preset) -> Plan:
     ]
     recipe = strong(chosen.coupling_steps)
     couplings: Plan = [
-        Sized(Coupling(alpha=t.alpha, rank=t.rank, m_h=m_h, recipe=recipe, seed=seed), coupled)
+        Sized(
+            curves.Coupling(alpha=t.alpha, rank=t.rank, m_h=m_h, recipe=recipe, seed=seed), coupled
+        )
         for t in TARGETS
         for m_h in chosen.coupling_sizes[t.rank]
         for seed in chosen.seeds
@@ -468,7 +459,7 @@ def _four_curves(runs: Runs, target: Spectral) -> Curves:
         line("rigorous bound", [(m_h, row.rigorous) for m_h, row in below.items()], "theory"),
         line("compiled", runs.points(target, "compiled")),
     ]
-    series += [runs.of(target, curve).series(word) for curve, word in LEGEND.items()]
+    series += [runs.of(target, curve).series(word) for curve, word in curves.LEGEND.items()]
     return _panel(target.name, series)
 
 
@@ -478,8 +469,8 @@ def _panel(title: str, series: Sequence[Series]) -> Curves:
 
 def tables(runs: Runs) -> tuple[Table, ...]:
     """Slopes, errors, and what training does to the logits."""
-    slopes = slope_table(runs, [target for target in TARGETS if target.rank > 2])
-    return slopes, error_table(runs, TARGETS), logit_table(runs.couplings, TARGETS)
+    slopes = curves.slope_table(runs, [target for target in TARGETS if target.rank > 2])
+    return slopes, curves.error_table(runs, TARGETS), curves.logit_table(runs.couplings, TARGETS)
 
 
 def paragraphs(runs: Runs) -> tuple[str, ...]:
@@ -532,11 +523,11 @@ def _gain_words(runs: Runs) -> str:
         "With F = f = id and m_h < r the error of the truncated POD is "
         f"{gain} times that of training. The gauge has no part in it: the sines have no mean, so "
         "that projecting constants out leaves the POD of these couplings as it is. "
-        f"{logit_words(runs.couplings)}{_gauge_words(runs.gauges)}"
+        f"{curves.logit_words(runs.couplings)}{_gauge_words(runs.gauges)}"
     )
 
 
-def _gauge_words(found: Gauges) -> str:
+def _gauge_words(found: curves.Gauges) -> str:
     """What the gauge is worth, in a sentence."""
     if not found:
         return ""
@@ -544,10 +535,10 @@ def _gauge_words(found: Gauges) -> str:
     lost = geometric_mean([one.shifted_without / one.plain_without for one in each])
     kept = max(abs(one.shifted_with / one.plain_without - 1) for one in each)
     return (
-        f"What the gauge is worth shows when the same map is written with ρ + {SHIFT:g} cos 2πu: "
-        f"compiled without the gauge its error is {lost.value:.3g} times as large at "
-        f"r = {found[0].job.rank}, m_h = {found[0].job.m_h}, with it the error is the same to "
-        f"{max(kept, 1e-16):.1g}."
+        "What the gauge is worth shows when the same map is written with "
+        f"ρ + {curves.SHIFT:g} cos 2πu: compiled without the gauge its error is "
+        f"{lost.value:.3g} times as large at r = {found[0].job.rank}, m_h = {found[0].job.m_h}, "
+        f"with it the error is the same to {max(kept, 1e-16):.1g}."
     )
 
 

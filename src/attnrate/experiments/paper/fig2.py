@@ -17,24 +17,13 @@ import numpy as np
 
 from attnrate.experiments.claims import Claim, Verdict, at_least, at_most, claim_of, decided
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results, unfinished
+from attnrate.experiments.kits import images
 from attnrate.experiments.kits.fits import table_of
-from attnrate.experiments.kits.images import (
-    EPOCHS,
-    PRESETS,
-    ROUNDING,
-    FirstHead,
-    Heads,
-    Profiled,
-    Spectra,
-    image_job,
-    largest_jobs,
-    profiled,
-)
 from attnrate.experiments.kits.real import ADAMW
 from attnrate.figures.figure import Figure, Matrix, Panel, Table, Violins, violin_values
 from attnrate.statistics import Interval, mean
 
-_EPOCHS = 4 * EPOCHS
+_EPOCHS = 4 * images.EPOCHS
 #: "Concentrated": the deviation over images is at most so large a share of the mean
 _SPREAD = 0.5
 #: "Low rank": 99 % of the energy within so large a share of the head size
@@ -45,7 +34,7 @@ _MOST_HEADS = 0.9
 _LEARNED = 0.6
 _OPTIMIZERS = {"muon": "Muon", "adamw": "AdamW"}
 #: The ranks of all heads that are told: trained, without what softmax cannot see, untrained
-Ranks = Callable[[Spectra], Heads]
+Ranks = Callable[[images.Spectra], images.Heads]
 RANKS: Mapping[str, Ranks] = {
     "trained": lambda spectra: spectra.rank99,
     "trained, row means out": lambda spectra: spectra.rank99_gauged,
@@ -58,16 +47,16 @@ _TOO_FEW = "One seed has no interval over seeds."
 def plan(preset: Preset) -> Plan:
     """Models that are trained for longer, and some to compare; quick has those of Fig. 3."""
     if preset == "quick":
-        return largest_jobs(preset)
-    seeds, m_h = range(PRESETS[preset].seeds), PRESETS[preset].sizes[-1]
-    longer = [image_job(preset, m_h, seed, epochs=_EPOCHS, profiled=True) for seed in seeds]
-    adamw = [image_job(preset, m_h, seed, recipe=ADAMW, profiled=True) for seed in seeds]
-    return [*longer, *largest_jobs(preset), *adamw]
+        return images.largest_jobs(preset)
+    seeds, m_h = range(images.PRESETS[preset].seeds), images.PRESETS[preset].sizes[-1]
+    longer = [images.image_job(preset, m_h, seed, epochs=_EPOCHS, profiled=True) for seed in seeds]
+    adamw = [images.image_job(preset, m_h, seed, recipe=ADAMW, profiled=True) for seed in seeds]
+    return [*longer, *images.largest_jobs(preset), *adamw]
 
 
 def conclude(results: Results) -> Conclusion:
     """Violins of two heads, a map of all, and the claims."""
-    found = profiled(results)
+    found = images.profiled(results)
     done = [one for one in found if not beside(one)]
     claims = _claims(done)
     if not done:
@@ -75,18 +64,18 @@ def conclude(results: Results) -> Conclusion:
     return Conclusion(_paragraphs(found, done, claims), _figures(done[0]), (_table(found),), claims)
 
 
-def beside(one: Profiled) -> bool:
+def beside(one: images.Profiled) -> bool:
     """Whether a model is there to compare optimisers, trained as long as those of Fig. 3 are."""
-    return one.job.image.epochs == EPOCHS
+    return one.job.image.epochs == images.EPOCHS
 
 
-def variation(head: FirstHead) -> float:
+def variation(head: images.FirstHead) -> float:
     """Deviation over mean of σ_k over images, averaged with the energies of the mean spectrum."""
     energy = np.square(np.mean(head.groups, 0))
     return float(np.average(head.variation, weights=energy))
 
 
-def _low_rank_heads(done: Sequence[Profiled], ranks: Ranks) -> Interval:
+def _low_rank_heads(done: Sequence[images.Profiled], ranks: Ranks) -> Interval:
     """The share of heads whose median rank is at most a quarter of m_h, over seeds.
 
     One head of one seed more or less makes a step.
@@ -97,7 +86,7 @@ def _low_rank_heads(done: Sequence[Profiled], ranks: Ranks) -> Interval:
     return shares.no_finer_than(1 / max(heads, 1)).within(0.0, 1.0)
 
 
-def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
+def _claims(done: Sequence[images.Profiled]) -> tuple[Claim, ...]:
     learned = bool(done) and max(one.found.test_error for one in done) <= _LEARNED
     spread = mean([variation(one.spectra.first) for one in done])
     step = 1 / done[0].m_h if done else 0.0  # what one dimension more or less makes
@@ -143,9 +132,9 @@ def _claims(done: Sequence[Profiled]) -> tuple[Claim, ...]:
 
 
 def _paragraphs(
-    found: Sequence[Profiled], done: Sequence[Profiled], claims: Sequence[Claim]
+    found: Sequence[images.Profiled], done: Sequence[images.Profiled], claims: Sequence[Claim]
 ) -> tuple[str, ...]:
-    def ranks(ours: Sequence[Profiled]) -> list[Interval]:
+    def ranks(ours: Sequence[images.Profiled]) -> list[Interval]:
         """The mean rank of all heads, over models: of each of RANKS."""
         return [mean([float(np.mean(of(one.spectra))) for one in ours]) for of in RANKS.values()]
 
@@ -171,15 +160,15 @@ def _paragraphs(
     )
 
 
-def _trained_by(one: Profiled) -> str:
+def _trained_by(one: images.Profiled) -> str:
     return _OPTIMIZERS[one.job.image.recipe.optimizer]
 
 
-def _test_error(ours: Sequence[Profiled]) -> Interval:
+def _test_error(ours: Sequence[images.Profiled]) -> Interval:
     return mean([one.found.test_error for one in ours])
 
 
-def _figures(one: Profiled) -> tuple[Figure, ...]:
+def _figures(one: images.Profiled) -> tuple[Figure, ...]:
     spectra = one.spectra
     violins = (
         _violins("first head of the first layer", spectra.first.values),
@@ -220,14 +209,14 @@ def _figures(one: Profiled) -> tuple[Figure, ...]:
 def _violins(title: str, rows: Sequence[Sequence[float]]) -> Panel:
     """One violin a singular value."""
     values = tuple(violin_values(row) for row in rows)
-    floor = ROUNDING * max(max(row) for row in values)
+    floor = images.ROUNDING * max(max(row) for row in values)
     count = sum(row[len(row) // 2] > floor for row in values)
     places = tuple(float(place) for place in range(1, count + 1))
     return Violins(title, "k", "σ_k / T", "over images", places, values[:count], y_scale="log")
 
 
-def _table(found: Sequence[Profiled]) -> Table:
-    def mean_rank(name: str) -> Callable[[Profiled], float]:
+def _table(found: Sequence[images.Profiled]) -> Table:
+    def mean_rank(name: str) -> Callable[[images.Profiled], float]:
         return lambda one: float(np.mean(RANKS[name](one.spectra)))
 
     return table_of(

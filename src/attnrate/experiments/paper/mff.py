@@ -12,27 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
+from attnrate.experiments import contract
 from attnrate.experiments.claims import Claim, claim_of, judge
-from attnrate.experiments.contract import (
-    Conclusion,
-    Done,
-    Experiment,
-    Outcome,
-    Plan,
-    Preset,
-    Results,
-    select,
-)
-from attnrate.experiments.kits import fits
-from attnrate.experiments.kits.spectral import (
-    LONG,
-    RECIPES,
-    SECONDS,
-    Spectral,
-    SpectralWork,
-    Tried,
-    outputs,
-)
+from attnrate.experiments.kits import fits, spectral
+from attnrate.experiments.kits.spectral import LONG, Spectral
 from attnrate.figures.figure import Curves, Figure, Table
 from attnrate.fitting.job import Sized
 from attnrate.statistics import Interval, geometric_mean, mean
@@ -59,7 +42,7 @@ class Chosen:
     seeds: tuple[int, ...]
 
 
-CHOSEN: Mapping[Preset, Chosen] = {
+CHOSEN: Mapping[contract.Preset, Chosen] = {
     "quick": Chosen(sizes=(1, 2, 4, 8, 16), sequences=512, widths=(8, 32), seeds=(0,)),
     "paper": Chosen(
         sizes=(1, 2, 3, 4, 6, 8, 11, 16),
@@ -71,7 +54,7 @@ CHOSEN: Mapping[Preset, Chosen] = {
 
 
 @dataclass(frozen=True)
-class CompiledOutcome(Outcome):
+class CompiledOutcome(contract.Outcome):
     """Errors of the compiled Transformer for every m_ff, and the bound's second term.
 
     `total` is the distance from the target, `networks` that from the compiled Transformer of the
@@ -87,7 +70,7 @@ class CompiledOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compiled(SpectralWork, work="mff.compiled"):
+class Compiled(spectral.SpectralWork, work="mff.compiled"):
     """The Transformer that the proof compiles, of one head size, for every m_ff."""
 
     m_h: int
@@ -98,8 +81,8 @@ class Compiled(SpectralWork, work="mff.compiled"):
         """Compile one Transformer for every m_ff and compare it with the exact one."""
         target = self.target.build()
         x = target.sample(self.sequences, _SEED)
-        truth, whole = target(x), outputs(compile_target(target, self.m_h), x)
-        found = [outputs(compile_target(target, self.m_h, m_ff), x) for m_ff in self.m_ff]
+        truth, whole = target(x), spectral.outputs(compile_target(target, self.m_h), x)
+        found = [spectral.outputs(compile_target(target, self.m_h, m_ff), x) for m_ff in self.m_ff]
         rigorous = [jackson_bound(target, self.m_h, m_ff, norm="mse") for m_ff in self.m_ff]
         printed = [
             jackson_bound(target, self.m_h, m_ff, form="printed", alpha=self.alpha)
@@ -116,7 +99,7 @@ class Compiled(SpectralWork, work="mff.compiled"):
 
 
 @dataclass(frozen=True)
-class SplitOutcome(Outcome):
+class SplitOutcome(contract.Outcome):
     """For every number of parameters, the best m_h and m_ff and the root of the bound there."""
 
     parameters: tuple[int, ...]
@@ -126,7 +109,7 @@ class SplitOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split(SpectralWork, work="mff.split"):
+class Split(spectral.SpectralWork, work="mff.split"):
     """How the rigorous bound would spend a number of parameters on m_h and m_ff."""
 
     parameters: tuple[int, ...]
@@ -143,10 +126,10 @@ class Split(SpectralWork, work="mff.split"):
         )
 
 
-def plan(preset: Preset) -> Plan:
+def plan(preset: contract.Preset) -> contract.Plan:
     """Compiled errors for every m_h and m_ff, the best splits of a budget, and the fits."""
     chosen = CHOSEN[preset]
-    compiled: Plan = [
+    compiled: contract.Plan = [
         Sized(
             Compiled(alpha=t.alpha, rank=t.rank, m_h=m_h, m_ff=UNITS, sequences=chosen.sequences),
             chosen.sequences / 300,
@@ -154,17 +137,17 @@ def plan(preset: Preset) -> Plan:
         for t in TARGETS
         for m_h in chosen.sizes
     ]
-    splits: Plan = [
+    splits: contract.Plan = [
         Sized(Split(alpha=t.alpha, rank=t.rank, parameters=PARAMETERS), 1.0) for t in TARGETS
     ]
-    trained: Plan = [
+    trained: contract.Plan = [
         TRAINED.fit(
             "trained",
             width,
             {"m_h": TRAINED.rank, "width": width},
-            RECIPES[preset],
+            spectral.RECIPES[preset],
             seed,
-            SECONDS[preset],
+            spectral.SECONDS[preset],
         )
         for width in chosen.widths
         for seed in chosen.seeds
@@ -188,13 +171,13 @@ CLOSE = 0.25
 class Runs:
     """What is finished: what was compiled, by m_h; best (m_h, m_ff) by target; and the fits."""
 
-    compiled: Sequence[Done[Compiled, CompiledOutcome]]
+    compiled: Sequence[contract.Done[Compiled, CompiledOutcome]]
     splits: Mapping[Spectral, Sequence[tuple[int, float]]]
     trained: fits.Fits
 
-    def of(self, target: Spectral) -> Sequence[Done[Compiled, CompiledOutcome]]:
+    def of(self, target: Spectral) -> Sequence[contract.Done[Compiled, CompiledOutcome]]:
         """What was compiled for a target, by m_h."""
-        return select(self.compiled, target=target)
+        return contract.select(self.compiled, target=target)
 
     def needed(self, target: Spectral) -> list[tuple[int, float]]:
         """Every m_h with the m_ff that it needs, where one was found."""
@@ -217,14 +200,14 @@ class Runs:
         return Interval(value, low, high, found.count)
 
 
-def read(results: Results) -> Runs:
+def read(results: contract.Results) -> Runs:
     """The finished jobs, by kind."""
     splits = {
         one.job.target: [*zip(one.outcome.m_h, map(float, one.outcome.m_ff), strict=True)]
         for one in results.of(Split, SplitOutcome)
     }
     compiled = sorted(results.of(Compiled, CompiledOutcome), key=lambda one: one.job.m_h)
-    return Runs(compiled, splits, fits.Fits(results.fits(Tried)))
+    return Runs(compiled, splits, fits.Fits(results.fits(spectral.Tried)))
 
 
 def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
@@ -243,13 +226,13 @@ def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
     return math.exp(units[last] + share * (units[last + 1] - units[last]))
 
 
-def resolved(one: Done[Compiled, CompiledOutcome]) -> list[tuple[int, float, float]]:
+def resolved(one: contract.Done[Compiled, CompiledOutcome]) -> list[tuple[int, float, float]]:
     """(m_ff, error of the networks, rigorous bound of it) where they resolve the highest sine."""
     rows = zip(one.outcome.m_ff, one.outcome.networks, one.outcome.rigorous, strict=True)
     return [row for row in rows if row[0] >= RESOLVED * one.job.m_h and row[1] > 0]
 
 
-def unit_slope(one: Done[Compiled, CompiledOutcome]) -> Interval:
+def unit_slope(one: contract.Done[Compiled, CompiledOutcome]) -> Interval:
     """The exponent in m_ff of the networks' error, where they resolve the highest sine."""
     return fits.slope_of([(m_ff, error) for m_ff, error, _ in resolved(one)], 3)
 
@@ -259,10 +242,10 @@ def at_fixed(found: CompiledOutcome, values: Sequence[float]) -> float:
     return dict(zip(found.m_ff, values, strict=True)).get(FIXED, math.nan)
 
 
-def conclude(results: Results) -> Conclusion:
+def conclude(results: contract.Results) -> contract.Conclusion:
     """The slope in m_ff, the m_ff that every m_h needs, and what the bound makes of it."""
     runs = read(results)
-    return Conclusion(paragraphs(runs), (figure(runs),), (table(runs),), claims(runs))
+    return contract.Conclusion(paragraphs(runs), (figure(runs),), (table(runs),), claims(runs))
 
 
 _claim = partial(claim_of, "mff")
@@ -448,7 +431,7 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
     )
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = contract.Experiment(
     "mff",
     "The error against the size of the feed-forward networks",
     "Theorem 4.1, second term of Eq. 17",

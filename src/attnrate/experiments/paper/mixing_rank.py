@@ -16,17 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from attnrate.experiments import contract
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
-from attnrate.experiments.contract import (
-    Conclusion,
-    Experiment,
-    Outcome,
-    Plan,
-    Preset,
-    Results,
-    Work,
-    select,
-)
 from attnrate.experiments.kits.fits import line, listed, table_of
 from attnrate.experiments.kits.panels import percent
 from attnrate.figures.figure import Curves, Figure, Line, Series, Table
@@ -67,7 +58,10 @@ class Settings:
     seeds: int
 
 
-SETTINGS: Mapping[Preset, Settings] = {"quick": Settings(16, 64, 1), "paper": Settings(40, 256, 5)}
+SETTINGS: Mapping[contract.Preset, Settings] = {
+    "quick": Settings(16, 64, 1),
+    "paper": Settings(40, 256, 5),
+}
 INVERSE_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 #: A function of two arrays of numpy or two tensors of torch
@@ -133,7 +127,7 @@ def tail_share(sigma: Sequence[float], rank: int) -> float:
 
 
 @dataclass(frozen=True)
-class ExampleOutcome(Outcome):
+class ExampleOutcome(contract.Outcome):
     """Singular values before and after mixing, as they are and modulo what softmax cannot see."""
 
     before: tuple[float, ...]
@@ -143,7 +137,7 @@ class ExampleOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example(Work, work="mixing_rank.example"):
+class Example(contract.Work, work="mixing_rank.example"):
     """The example of D.3: Eq. 100 and its mixing with θ = 1, Eq. 101."""
 
     def run(self) -> ExampleOutcome:
@@ -168,7 +162,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class FiltersOutcome(Outcome):
+class FiltersOutcome(contract.Outcome):
     """The spectrum of a coupling before mixing, and under random filters."""
 
     before: tuple[float, ...]
@@ -191,7 +185,7 @@ class FiltersOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters(Work, work="mixing_rank.filters"):
+class Filters(contract.Work, work="mixing_rank.filters"):
     """A coupling under random filters."""
 
     coupling: str
@@ -219,7 +213,7 @@ class Inverse:
 
 
 @dataclass(frozen=True)
-class DeconvolutionOutcome(Outcome):
+class DeconvolutionOutcome(contract.Outcome):
     """What inverse filters of these lengths leave of random filters."""
 
     lengths: tuple[int, ...]
@@ -242,7 +236,7 @@ class DeconvolutionOutcome(Outcome):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deconvolution(Work, work="mixing_rank.deconvolution"):
+class Deconvolution(contract.Work, work="mixing_rank.deconvolution"):
     """Random filters that inverse filters of several lengths are to undo.
 
     For z = (1, θ)∗x and x^ = the inverse filter applied to z, what is left is the root mean square
@@ -281,10 +275,10 @@ def _rounded(sigma: Iterable[float]) -> tuple[float, ...]:
     return tuple(float(f"{value:.10g}") for value in sigma)
 
 
-def plan(preset: Preset) -> Plan:
+def plan(preset: contract.Preset) -> contract.Plan:
     """D.3 itself, and for each seed a set of random filters."""
     chosen = SETTINGS[preset]
-    jobs: list[Sized[Work]] = [Sized(Example(), 0.2)]
+    jobs: list[Sized[contract.Work]] = [Sized(Example(), 0.2)]
     for seed in range(chosen.seeds):
         jobs.extend(
             Sized(Filters(coupling=name, filters=chosen.filters, seed=seed), 0.04 * chosen.filters)
@@ -305,13 +299,13 @@ Pooled = TypeVar("Pooled", FiltersOutcome, DeconvolutionOutcome)
 Spectra = Mapping[str, FiltersOutcome]
 
 
-def conclude(results: Results) -> Conclusion:
+def conclude(results: contract.Results) -> contract.Conclusion:
     """Tables, figures and claims of what was computed."""
     filtered = results.of(Filters, FiltersOutcome)
     mixed = {
         name: _pooled([one.outcome for one in found])
         for name in COUPLINGS
-        if (found := select(filtered, coupling=name))
+        if (found := contract.select(filtered, coupling=name))
     }
     claims: list[Claim] = []
     figures: list[Figure] = []
@@ -327,7 +321,9 @@ def conclude(results: Results) -> Conclusion:
         inverses = _pooled([one.outcome for one in undone])
         claims.append(_deconvolution_claim(inverses))
         figures.append(_deconvolution_figure(inverses))
-    return Conclusion(_paragraphs(mixed, claims), tuple(figures), tuple(tables), tuple(claims))
+    return contract.Conclusion(
+        _paragraphs(mixed, claims), tuple(figures), tuple(tables), tuple(claims)
+    )
 
 
 def _pooled(outcomes: Sequence[Pooled]) -> Pooled:
@@ -564,7 +560,7 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.6g}" for value in values)
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = contract.Experiment(
     "mixing-rank",
     "Mixing and the rank of the coupling",
     "Sec. 6.2, App. D.3",

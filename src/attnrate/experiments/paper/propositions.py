@@ -11,16 +11,8 @@ from typing import get_args
 
 import torch
 
+from attnrate.experiments import contract
 from attnrate.experiments.claims import Claim, claim_of
-from attnrate.experiments.contract import (
-    Conclusion,
-    Experiment,
-    Outcome,
-    Plan,
-    Preset,
-    Results,
-    Work,
-)
 from attnrate.figures.figure import Table
 from attnrate.fitting.job import Sized
 from attnrate.targets import AttentionTarget
@@ -47,14 +39,14 @@ _THREE = ((4.0, 5.0), (1.0, 2.0), (7.0, 7.5))
 
 
 @dataclass(frozen=True)
-class ChecksOutcome(Outcome):
+class ChecksOutcome(contract.Outcome):
     """What every check says."""
 
     checks: tuple[Check, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checks(Work, work="propositions.checks"):
+class Checks(contract.Work, work="propositions.checks"):
     """All checks, which take a few seconds together."""
 
     def run(self) -> ChecksOutcome:
@@ -62,7 +54,7 @@ class Checks(Work, work="propositions.checks"):
         return ChecksOutcome((*all_checks(self.seed), check_A_3(seed=self.seed)))
 
 
-def plan(preset: Preset) -> Plan:
+def plan(preset: contract.Preset) -> contract.Plan:
     """One job, the same in both presets."""
     del preset
     return [Sized(Checks(), 3.0)]
@@ -129,11 +121,11 @@ def _printed_collision() -> tuple[float, float]:
     return float((weights @ (one - two)).abs()), float((one.sum() - two.sum()).abs())
 
 
-def conclude(results: Results) -> Conclusion:
+def conclude(results: contract.Results) -> contract.Conclusion:
     """A claim for every check; verdicts one to one."""
     done = results.of(Checks, ChecksOutcome)
     if not done:
-        return Conclusion(("The checks are not finished.",))
+        return contract.Conclusion(("The checks are not finished.",))
     checks = done[0].outcome.checks
     count = Counter(check.verdict for check in checks)
     said = ", ".join(f"{count[word]} {word}" for word in get_args(Verdict) if count[word])
@@ -148,7 +140,7 @@ def conclude(results: Results) -> Conclusion:
         tuple((check.name, check.verdict, check.value, check.tested) for check in checks),
         "What each number is, and what was found, is told by the claims.",
     )
-    return Conclusion((paragraph,), (), (table,), tuple(_claim(check) for check in checks))
+    return contract.Conclusion((paragraph,), (), (table,), tuple(_claim(check) for check in checks))
 
 
 def _claim(check: Check) -> Claim:
@@ -166,7 +158,7 @@ def _claim(check: Check) -> Claim:
     )
 
 
-EXPERIMENT = Experiment(
+EXPERIMENT = contract.Experiment(
     "propositions",
     "Propositions and the representation theorem as checks",
     "App. A.1, A.2, B.1; sec. 6",

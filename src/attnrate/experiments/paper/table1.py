@@ -28,17 +28,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
+from attnrate.experiments import contract
 from attnrate.experiments.claims import Claim, Verdict, at_most, claim_of, decided
-from attnrate.experiments.contract import (
-    Conclusion,
-    Done,
-    Experiment,
-    Plan,
-    Preset,
-    Results,
-    Work,
-    unfinished,
-)
 from attnrate.experiments.kits import images
 from attnrate.experiments.kits.fits import curve, spread
 from attnrate.experiments.kits.images import Image, ImageOutcome, Untuned, image_job, largest_jobs
@@ -151,7 +142,7 @@ TRANSLATIONS = Half(
 )
 
 
-PRESETS: dict[Preset, TextSettings] = {
+PRESETS: dict[contract.Preset, TextSettings] = {
     "quick": TextSettings(
         packages="small",
         vocabulary=1000,
@@ -171,7 +162,7 @@ PRESETS: dict[Preset, TextSettings] = {
 }
 
 
-def plan_cifar(preset: Preset) -> Plan:
+def plan_cifar(preset: contract.Preset) -> contract.Plan:
     """Originals of Fig. 3, altered from scratch, rivals in both orders."""
     m_h, seeds = images.PRESETS[preset].sizes[-1], 1 if preset == "quick" else 3
 
@@ -181,7 +172,7 @@ def plan_cifar(preset: Preset) -> Plan:
     return [*largest_jobs(preset), *_compared(job, seeds, seeds)]
 
 
-def plan_translation(preset: Preset) -> Plan:
+def plan_translation(preset: contract.Preset) -> contract.Plan:
     """Originals with their fine-tuning, altered from scratch, rivals in both orders."""
     seeds = 1 if preset == "quick" else 3
 
@@ -197,7 +188,9 @@ def plan_translation(preset: Preset) -> Plan:
     return [*originals, *_compared(job, seeds, 1)]
 
 
-def _compared(job: Callable[[Kind, bool, int], Sized[Work]], scratch: int, rivals: int) -> Plan:
+def _compared(
+    job: Callable[[Kind, bool, int], Sized[contract.Work]], scratch: int, rivals: int
+) -> contract.Plan:
     """What the originals are compared with: altered from scratch, and rivals in both orders."""
     return [
         *(job("attention", True, seed) for seed in range(scratch)),
@@ -291,14 +284,16 @@ class Scores:
         """Whether every seed of the model is good enough on the original order."""
         return min(self.of(model, "original").values(), default=-math.inf) >= self.half.learned
 
-    def conclusion(self, results: Results, note: str, more: Sequence[Table] = ()) -> Conclusion:
+    def conclusion(
+        self, results: contract.Results, note: str, more: Sequence[Table] = ()
+    ) -> contract.Conclusion:
         """The table beside the paper's, figures, and the claims."""
         claims = self._claims()
         if not self.models:
-            return unfinished(results, claims, "data")
+            return contract.unfinished(results, claims, "data")
         said = (self._paragraph() + results.gaps, decided(claims[:-1]))
         figures = (self._figure(), self._learning())
-        return Conclusion(said, figures, (self._table(note), *more), claims)
+        return contract.Conclusion(said, figures, (self._table(note), *more), claims)
 
     def _claims(self) -> tuple[Claim, ...]:
         half, model = self.half, self.half.attention
@@ -474,7 +469,7 @@ class Scores:
         )
 
 
-def conclude_cifar(results: Results) -> Conclusion:
+def conclude_cifar(results: contract.Results) -> contract.Conclusion:
     """Accuracies by order, and how they grew over the epochs."""
     models = []
     for one in results.of(Image, ImageOutcome):
@@ -492,7 +487,7 @@ def conclude_cifar(results: Results) -> Conclusion:
     )
 
 
-def conclude_translation(results: Results) -> Conclusion:
+def conclude_translation(results: contract.Results) -> contract.Conclusion:
     """BLEU by order, and some translations to look at."""
     done = results.of(Text, TextOutcome)
     models = []
@@ -510,12 +505,12 @@ def conclude_translation(results: Results) -> Conclusion:
     return said.conclusion(results, note, (_whole(done), _samples(done)))
 
 
-def _translated(one: Done[Text, TextOutcome]) -> dict[Way, TextScores]:
+def _translated(one: contract.Done[Text, TextOutcome]) -> dict[Way, TextScores]:
     found = one.outcome
     return _by_way(one.job.text.altered, found, found.continued, found.untuned, found.tuned)
 
 
-def _whole(done: Sequence[Done[Text, TextOutcome]]) -> Table:
+def _whole(done: Sequence[contract.Done[Text, TextOutcome]]) -> Table:
     """BLEU of all test sentences, with sacrebleu's interval over sentences."""
     rows: list[tuple[Cell, ...]] = []
     for one in done:
@@ -530,7 +525,7 @@ def _whole(done: Sequence[Done[Text, TextOutcome]]) -> Table:
     )
 
 
-def _samples(done: Sequence[Done[Text, TextOutcome]]) -> Table:
+def _samples(done: Sequence[contract.Done[Text, TextOutcome]]) -> Table:
     """Some test sentences as the models of the least seed translate them."""
     seed = min(one.job.seed for one in done)
     shown = [one for one in done if one.job.seed == seed]
@@ -552,10 +547,10 @@ def _samples(done: Sequence[Done[Text, TextOutcome]]) -> Table:
     )
 
 
-CIFAR = Experiment(
+CIFAR = contract.Experiment(
     PHOTOGRAPHS.name, "CIFAR-10 with its patches reordered", _PLACE, 40, plan_cifar, conclude_cifar
 )
-TRANSLATION = Experiment(
+TRANSLATION = contract.Experiment(
     TRANSLATIONS.name,
     "Translation with its words reordered",
     _PLACE,
