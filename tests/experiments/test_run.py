@@ -50,7 +50,6 @@ class Label:
     seed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoSuchWork(Work, work="propositions.no_such_work"):
     """Work that its worker cannot find, for its experiment does not have it."""
 

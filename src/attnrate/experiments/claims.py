@@ -1,7 +1,7 @@
 """Claims: sentences of the paper that a run can confirm or refute, with evidence and verdict."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -70,6 +70,19 @@ def at_least(found: Interval, limit: float) -> Verdict:
 def below(found: Interval, limit: float) -> Verdict:
     """Whether a value is below `limit`, and not just there; without an interval, open."""
     return judge(found.high < limit, found.low > limit)
+
+
+def judge_each(
+    found: Collection[Interval],
+    holds: Callable[[Interval], bool],
+    fails: Callable[[Interval], bool],
+    least: int = 1,
+) -> Verdict:
+    """The verdict of a statement about each of several values: all confirm it, or one refutes it.
+
+    For fewer than `least` values it is open.
+    """
+    return judge(all(map(holds, found)), any(map(fails, found)), enough=len(found) >= least)
 
 
 def if_corrected(verdict: Verdict, how: str) -> str:

@@ -6,14 +6,13 @@ sweep, which stores, resumes and runs them by any engine. `conclude` then turns 
 figures, tables, paragraphs and claims, without training anything, so that it can be repeated at no
 cost.
 
-A job of another kind than a fit is a frozen dataclass: its fields are its settings, and `run`
-returns another frozen dataclass, its outcome. Both go to JSON and back by themselves.
+A job of another kind than a fit is a `Work`: its fields are its settings, and `run` returns an
+`Outcome`. Both are frozen dataclasses, by their base and without a decorator, and go to JSON and
+back by themselves.
 
-    @dataclass(frozen=True)
     class BoundsOutcome(Outcome):
         value: float
 
-    @dataclass(frozen=True, kw_only=True)
     class Bounds(Work, work="fig1.bounds"):
         alpha: float
 
@@ -25,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, dataclass_transform
 
 from pydantic import TypeAdapter
 
@@ -42,9 +41,13 @@ MADE_BY = "made_by"
 Preset = Literal["quick", "paper"]
 
 
+@dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Outcome:
     """What a job comes to: subclasses are frozen dataclasses of numbers, words, tuples and such."""
+
+    def __init_subclass__(cls, kw_only: bool = False) -> None:
+        dataclass(frozen=True, kw_only=kw_only)(cls)
 
 
 O = TypeVar("O", bound=Outcome)  # noqa: E741 - an outcome
@@ -58,6 +61,7 @@ class Missing(Exception):  # noqa: N818 - it is a result, kept until the next ru
     """A job's data cannot be had; the text says why."""
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Work(ABC):
     """A job that is no fit. Its fields, the seed apart, are its settings.
@@ -72,6 +76,7 @@ class Work(ABC):
     seed: int = 0
 
     def __init_subclass__(cls, work: str = "") -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
         if work:
             cls.work = work
             Work.kinds[work] = cls
@@ -93,7 +98,6 @@ class Work(ABC):
         return key_of(self.settings)
 
 
-@dataclass(frozen=True)
 class FittedOutcome(Outcome):
     """How a fit went, for work that looks at what was fitted; the error is None if it diverged."""
 
@@ -104,7 +108,6 @@ class FittedOutcome(Outcome):
     stopped: str = ""
 
 
-@dataclass(frozen=True)
 class FitOutcome(FittedOutcome):
     """What a job that is a plain fit came to."""
 

@@ -121,7 +121,7 @@ def test_of_a_diverged_fit_nothing_is_measured(monkeypatch):
     gone = Fit(nan, nan, 1.5, 7, "diverged", 0, recipe_of({}), 0.1, (nan,), (), model)
     monkeypatch.setattr(maps, "fit", lambda *given, **settings: gone)
     outcome = Links(target={"kind": "nearest_point"}, model={}, recipe={}).run()
-    assert outcome == maps.RowsOutcome(None, None, 1.5, 7, "diverged")
+    assert outcome == maps.WholeOutcome(None, None, 1.5, 7, "diverged")
 
 
 @pytest.mark.parametrize("name", NAMES)

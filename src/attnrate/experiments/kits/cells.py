@@ -51,20 +51,24 @@ CORRECTED = (
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One number of a table: a model on a target, and the paper's error where it has one."""
+class Place:
+    """Where a number stands in a table: a model on a target."""
 
     model: str
     target: str
+
+
+@dataclass(frozen=True)
+class Cell(Place):
+    """One number of a table, with the paper's error where it has one."""
+
     paper: float | None = None
 
 
 @dataclass(frozen=True)
-class CellFit:
+class CellFit(Place):
     """What a fit is found by: its cell, recipe and seed."""
 
-    model: str
-    target: str
     recipe: str
     seed: int
 

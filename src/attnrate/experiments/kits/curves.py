@@ -67,7 +67,6 @@ class Row:
     printed: float
 
 
-@dataclass(frozen=True)
 class TheoryOutcome(Outcome):
     """The values of `Row` for every head size, a tuple each."""
 
@@ -86,7 +85,6 @@ class TheoryOutcome(Outcome):
         return {m_h: Row(*row) for m_h, *row in zip(*astuple(self), strict=True)}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Theory(SpectralWork, work="fig1.theory"):
     """Bounds and compiled errors of one target for every head size, with exact bases."""
 
@@ -117,7 +115,6 @@ class Theory(SpectralWork, work="fig1.theory"):
         )
 
 
-@dataclass(frozen=True)
 class GaugeOutcome(Outcome):
     """Errors of what was compiled from ρ and from ρ + c(u), without the gauge and with it."""
 
@@ -127,7 +124,6 @@ class GaugeOutcome(Outcome):
     shifted_with: float
 
 
-@dataclass(frozen=True, kw_only=True)
 class Gauge(SpectralWork, work="fig1.gauge"):
     """One map, written with ρ and with ρ + c(u), compiled with the gauge and without it.
 
@@ -154,7 +150,6 @@ class Gauge(SpectralWork, work="fig1.gauge"):
         )
 
 
-@dataclass(frozen=True)
 class CouplingOutcome(FittedOutcome):
     """How the fit went, and its logits beside those of the POD; no logits if it diverged."""
 
@@ -167,7 +162,6 @@ class CouplingOutcome(FittedOutcome):
     pod_weights: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Coupling(SpectralWork, work="fig1.coupling"):
     """A fit of Eq. 5 with F = f = id, whose logits are compared with those of the truncated POD.
 

@@ -111,8 +111,7 @@ class Untuned:
     test_error: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageOutcome(ImageRun, real.ModelOutcome):
+class ImageOutcome(ImageRun, real.ModelOutcome, kw_only=True):
     """What comes of a model: its errors, its spectra, and its errors after fine-tuning."""
 
     images: int
@@ -122,7 +121,6 @@ class ImageOutcome(ImageRun, real.ModelOutcome):
     tuned: ImageRun | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Image(Work, work="fig3.image"):
     """Train one model on the first `train` images, judge it on the first `test` tests."""
 

@@ -95,25 +95,26 @@ class Example:
     mae: float
 
 
-@dataclass(frozen=True)
 class MapOutcome(FittedOutcome):
     """How a fit went, and one input to be shown; of a diverged fit nothing else is known."""
 
     example: Example | None = None
 
 
-@dataclass(frozen=True)
 class PointwiseOutcome(MapOutcome):
     """An outcome with F̂∘f̂ on fresh tokens."""
 
     pointwise: Pointwise = Pointwise()
 
 
-@dataclass(frozen=True)
-class RowsOutcome(PointwiseOutcome):
-    """An outcome with F̂∘f̂ and the weights of all rows."""
+class RowsOutcome(MapOutcome):
+    """An outcome with the weights of all rows."""
 
     rows: Measures = UNMEASURED
+
+
+class WholeOutcome(RowsOutcome, PointwiseOutcome):
+    """An outcome with F̂∘f̂ and the weights of all rows."""
 
 
 M = TypeVar("M", bound=MapOutcome)
@@ -181,10 +182,10 @@ class Fitted:
         gap = float((learned - true).abs().mean())
         return Example(entries(x[0]), entries(learned[0]), entries(true[0]), gap)
 
-    def all_rows(self, shown: Float[Tensor, "1 length d"]) -> RowsOutcome:
+    def all_rows(self, shown: Float[Tensor, "1 length d"]) -> WholeOutcome:
         """The weights of all rows and F̂∘f̂ of all tokens on fresh inputs; `shown` as example."""
         x = self.fresh()
-        return RowsOutcome(
+        return WholeOutcome(
             rows=self.measures(x),
             pointwise=self.pointwise(x.flatten(0, 1)),
             example=self.example(shown),
@@ -221,7 +222,6 @@ def _rounded(value: Float[Tensor, ""]) -> float:
     return round(float(value), _DIGITS)
 
 
-@dataclass(frozen=True, kw_only=True)
 class MapFit(Work):
     """A fit whose attention is looked at."""
 

@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import Done, select
-from attnrate.experiments.kits.fits import table_of
 from attnrate.experiments.kits.maps import (
     Curve,
     Entries,
@@ -15,6 +14,7 @@ from attnrate.experiments.kits.maps import (
     MapOutcome,
     Measures,
     PointwiseOutcome,
+    RowsOutcome,
 )
 from attnrate.figures.figure import Cell, Curves, Figure, Graph, Matrix, Series, Table
 from attnrate.statistics import Interval, mean
@@ -29,6 +29,7 @@ _NORMAL_95 = 1.96
 
 O = TypeVar("O", bound=MapOutcome)  # noqa: E741 - an outcome
 P = TypeVar("P", bound=PointwiseOutcome)
+R = TypeVar("R", bound=RowsOutcome)
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,16 @@ def rms(found: Group[P]) -> Number:
     return found.number(lambda one: one.pointwise.rms)
 
 
+def mae(found: Group[R]) -> Number:
+    """The mean |Â - A| over all rows of fresh inputs."""
+    return found.number(lambda one: one.rows.mae)
+
+
+def link(found: Group[R]) -> Number:
+    """The share of right links in all rows of fresh inputs."""
+    return found.link(lambda one: one.rows)
+
+
 def grouped(found: Sequence[Done[Any, O]], words: Mapping[str, str]) -> dict[str, Group[O]]:
     """The fits by their case; `words` has every case and how sentences name it."""
     return {case: Group(text, tuple(select(found, case=case))) for case, text in words.items()}
@@ -229,8 +240,16 @@ def weights_claim(
     return claim(*about, decided, evidence(told[0], parts, told[1]), first)
 
 
-def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
-    """In how many fits of each case F̂∘f̂ is F∘f, by MOST_RELATIVE_RMS; and a sentence on it."""
+def pointwise_claim(
+    about: tuple[str, str, str],
+    by: Mapping[str, Group[P]],
+    decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
+) -> Claim:
+    """A claim that F̂∘f̂ is F∘f, within MOST_RELATIVE_RMS of the spread of the latter.
+
+    `about` is its name, place and statement. `decide` is given the fits of each case that keep to
+    the limit; the number that decides is that of the first case.
+    """
     met, parts = {}, []
     for case, found in by.items():
         off, spread = rms(found), found.number(lambda one: one.pointwise.spread).value
@@ -239,7 +258,8 @@ def recovered(by: Mapping[str, Group[P]]) -> tuple[dict[str, Kept], str]:
             said = f"{off} with {found.words}{off.seeds}"
             parts.append(f"{said}, where F∘f has the spread {spread:.3g}")
     asked = f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread)."
-    return met, evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked)
+    told = evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked)
+    return claim(*about, decide(met), told, rms(next(iter(by.values()))))
 
 
 def map_figures(
@@ -334,13 +354,13 @@ def case_table(
     title: str,
     heading: str,
     by: Mapping[str, Group[O]],
-    columns: Mapping[str, Callable[[Group[O]], Cell]],
+    columns: Mapping[str, Callable[[Group[O]], Cell | Number]],
     note: str,
 ) -> Table:
     """A row a case that has fits: its words under `heading`, seeds, error, and further columns."""
-    common: Mapping[str, Callable[[Group[O]], Cell]] = {
-        heading: lambda found: found.words,
-        "seeds": len,
-        "mean squared error": lambda found: str(found.error),
-    }
-    return table_of(title, filter(None, by.values()), {**common, **columns}, note)
+    rows: list[tuple[Cell, ...]] = []
+    for found in filter(None, by.values()):
+        more = [column(found) for column in columns.values()]
+        told = [str(cell) if isinstance(cell, Number) else cell for cell in more]
+        rows.append((found.words, len(found), str(found.error), *told))
+    return Table(title, (heading, "seeds", "mean squared error", *columns), tuple(rows), note)

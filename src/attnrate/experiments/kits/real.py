@@ -121,8 +121,7 @@ class Run:
     epochs: tuple[EpochSummary, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelOutcome(Outcome):
+class ModelOutcome(Outcome, kw_only=True):
     """What every job on real data tells of its model: its size, and how many tests judged it."""
 
     parameters: int
@@ -188,8 +187,7 @@ class TextRun(Run, TextScores):
     """How good a translator is after a training, and how that went."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextOutcome(TextRun, ModelOutcome):
+class TextOutcome(TextRun, ModelOutcome, kw_only=True):
     """What comes of a translator: its scores, and those after fine-tuning."""
 
     pairs: int
@@ -199,7 +197,6 @@ class TextOutcome(TextRun, ModelOutcome):
     tuned: TextRun | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Text(Work, work="table1_translation.text"):
     """Train one translator, score its translations, and fine-tune it."""
 

@@ -91,7 +91,6 @@ class Tried:
     seed: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpectralWork(Work):
     """Work on one spectral target."""
 

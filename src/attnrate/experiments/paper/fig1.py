@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
+from attnrate.experiments.claims import Claim, Verdict, claim_of, judge, judge_each
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
 from attnrate.experiments.kits import curves
 from attnrate.experiments.kits.curves import Runs
@@ -305,11 +305,7 @@ def _rank(runs: Runs) -> Claim:
         "grows-with-rank",
         "Sec. 5.1",
         "For a fixed m_h the error increases with the rank of the target.",
-        judge(
-            all(ratio.low > 1 for ratio in found.values()),
-            any(ratio.high < 1 for ratio in found.values()),
-            enough=len(found) >= 2,
-        ),
+        judge_each(found.values(), lambda one: one.low > 1, lambda one: one.high < 1, least=2),
         "The error grows (strong recipe, over all m_h below both ranks, α and seeds) from "
         f"{told or 'no rank yet'}.",
         min(found.values(), key=lambda ratio: ratio.value, default=None),

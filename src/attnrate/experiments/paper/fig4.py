@@ -8,7 +8,7 @@ size far above the rank, too. Loss and error are those of the hard-max target.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
@@ -30,7 +30,6 @@ SIZES: Mapping[Preset, maps.Size] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Links(maps.MapFit, work="fig4.fit"):
     """A fit whose links are counted on fresh inputs; the first of them is kept to be drawn."""
 
@@ -39,9 +38,9 @@ class Links(maps.MapFit, work="fig4.fit"):
         """Which of READOUTS it is."""
         return "wide" if self.model["m_h"] == M_H["wide"] else str(self.model["readout"])
 
-    def run(self) -> maps.RowsOutcome:
+    def run(self) -> maps.WholeOutcome:
         """Fit and count."""
-        return self.measured(maps.RowsOutcome, lambda done: done.all_rows(done.fresh(1)))
+        return self.measured(maps.WholeOutcome, lambda done: done.all_rows(done.fresh(1)))
 
 
 def plan(preset: Preset) -> Plan:
@@ -61,12 +60,12 @@ def _fit(readout: str) -> Links:
     )
 
 
-Groups = Mapping[str, panels.Group[maps.RowsOutcome]]
+Groups = Mapping[str, panels.Group[maps.WholeOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
     """Links and F̂∘f̂ of both readouts; diverged fits do not count."""
-    found = results.of(Links, maps.RowsOutcome)
+    found = results.of(Links, maps.WholeOutcome)
     by = panels.grouped([one for one in found if one.outcome.rows.link is not None], READOUTS)
     return Conclusion(
         _paragraphs(by),
@@ -76,11 +75,7 @@ def conclude(results: Results) -> Conclusion:
     )
 
 
-def _link(found: panels.Group[maps.RowsOutcome]) -> panels.Number:
-    return found.link(lambda one: one.rows)
-
-
-def _near_link(found: panels.Group[maps.RowsOutcome]) -> panels.Number:
+def _near_link(found: panels.Group[maps.WholeOutcome]) -> panels.Number:
     return found.number(lambda one: one.rows.near_link, most=1.0)
 
 
@@ -89,7 +84,7 @@ def _links_claim(by: Groups) -> Claim:
         "fig4-links",
         "App. B.1, Fig. 4(a, b)",
         "The trained attention links each u to its nearest v.",
-        {readout: _link(found) for readout, found in by.items()},
+        {readout: panels.link(found) for readout, found in by.items()},
         "the strongest link is the nearest point in ",
         lambda readout, share: f" of fresh cases with {READOUTS[readout]}{share.seeds}",
         "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
@@ -156,19 +151,13 @@ def _decided(met: Mapping[str, panels.Kept], how: str) -> tuple[Verdict, str]:
 
 
 def _identity_claim(by: Groups) -> Claim:
-    met, text = panels.recovered(by)
-    return panels.claim(
-        "fig4-identity",
-        "App. B.1, Fig. 4(c)",
-        "F̂∘f̂ is found to be F∘f, the identity of v.",
-        _decided(met, "With F̂ linear."),
-        text,
-        panels.rms(by["network"]),
-    )
+    statement = "F̂∘f̂ is found to be F∘f, the identity of v."
+    about = "fig4-identity", "App. B.1, Fig. 4(c)", statement
+    return panels.pointwise_claim(about, by, partial(_decided, how="With F̂ linear."))
 
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
-    links = {readout: _link(found) for readout, found in by.items()}
+    links = {readout: panels.link(found) for readout, found in by.items()}
     parts = [
         f"with {found.words} the strongest link is right in {links[readout].percent} of fresh "
         f"cases{links[readout].seeds} at a mean squared error of {found.error}"
@@ -246,12 +235,12 @@ def _table(by: Groups) -> Table:
         "F̂",
         by,
         {
-            "strongest link right": lambda found: _link(found).percent,
+            "strongest link right": lambda found: panels.link(found).percent,
             f"the same where the output is within {maps.NEAR}": lambda found: (
                 _near_link(found).percent
             ),
-            "mean |Â - A|": lambda found: str(found.number(lambda one: one.rows.mae)),
-            "rms of F̂∘f̂ - F∘f": lambda found: str(panels.rms(found)),
+            "mean |Â - A|": panels.mae,
+            "rms of F̂∘f̂ - F∘f": panels.rms,
         },
         "Intervals are over seeds; of a single seed, over inputs where that is possible. The true "
         "A is hard-max, 0 or 1: softmax only comes near it.",

@@ -9,7 +9,6 @@ whole model is also fitted in smaller steps, which change where the weights end.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -49,7 +48,6 @@ _SHOWN = 0.02
 _PREDICTION = DIM + 3
 
 
-@dataclass(frozen=True)
 class MassesOutcome(maps.PointwiseOutcome):
     """The weights of prediction tokens and of points; F̂∘f̂ is that of points."""
 
@@ -57,7 +55,6 @@ class MassesOutcome(maps.PointwiseOutcome):
     points: Measures = maps.UNMEASURED
 
 
-@dataclass(frozen=True, kw_only=True)
 class Masses(MapFit, work="fig5.fit"):
     """A fit whose weights are held against masses, on fresh inputs and on one like the paper's.
 
@@ -172,12 +169,6 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
         "mean |Â - A| over these rows: ",
         f" (asked: at most {MOST_MAE} in every fit).",
     )
-    met, text = panels.recovered(by)
-    norm = _decided(
-        met,
-        "With the values held at the points. Tokens carry their position, so that no sequence is "
-        "constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ here.",
-    )
     return (
         panels.weights_claim(
             (
@@ -204,13 +195,15 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
             told,
             lambda found: _elsewhere(found.number(lambda one: one.points.moved)),
         ),
-        panels.claim(
-            "fig5-norm",
-            "App. B.1, Fig. 5(c)",
-            "F̂∘f̂ recovers F∘f, the norm of the point.",
-            norm,
-            text,
-            rms(by["whole"]),
+        panels.pointwise_claim(
+            ("fig5-norm", "App. B.1, Fig. 5(c)", "F̂∘f̂ recovers F∘f, the norm of the point."),
+            by,
+            partial(
+                _decided,
+                how="With the values held at the points. Tokens carry their position, so that no "
+                "sequence is constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ "
+                "here.",
+            ),
         ),
     )
 
@@ -307,15 +300,15 @@ def _table(by: Groups) -> Table:
         "model",
         by,
         {
-            "prediction tokens: mean |Â - A|": lambda found: str(_predictions(found)),
+            "prediction tokens: mean |Â - A|": _predictions,
             "heaviest point has the largest weight": lambda found: (
                 found.link(lambda one: one.predictions).percent
             ),
-            "points: mean |Â - A|": lambda found: str(_points(found)),
+            "points: mean |Â - A|": _points,
             "point attends most to itself": lambda found: (
                 found.link(lambda one: one.points).percent
             ),
-            "rms of F̂∘f̂ - F∘f": lambda found: str(rms(found)),
+            "rms of F̂∘f̂ - F∘f": rms,
         },
         "Means of |Â - A| are over all entries of the rows. Intervals are over seeds; of a single "
         "seed, over inputs where that is possible.",

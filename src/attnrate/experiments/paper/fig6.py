@@ -7,13 +7,13 @@ input. Every token carries its own position (see targets/graph.py).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from attnrate.experiments.claims import Claim, Verdict, if_corrected
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
 from attnrate.experiments.kits import panels
-from attnrate.experiments.kits.maps import Example, MapFit, RowsOutcome, Size, map_plan
-from attnrate.experiments.kits.panels import MOST_MAE, Group, Kept, Number, rms
+from attnrate.experiments.kits.maps import Example, MapFit, Size, WholeOutcome, map_plan
+from attnrate.experiments.kits.panels import MOST_MAE, Group, Kept, Number
 from attnrate.figures.figure import Figure, Graph, Table
 from attnrate.targets import selection_example
 
@@ -36,7 +36,6 @@ _LOGARITHM = (
 _LINEAR = "With F̂ linear, as F = id is; the fits with a network F̂ miss it."
 
 
-@dataclass(frozen=True, kw_only=True)
 class Frequencies(MapFit, work="fig6.fit"):
     """A fit whose weights are held against frequencies, on fresh inputs and on that of Eq. 66."""
 
@@ -45,10 +44,10 @@ class Frequencies(MapFit, work="fig6.fit"):
         """Which of READOUTS it is."""
         return str(self.model["readout"])
 
-    def run(self) -> RowsOutcome:
+    def run(self) -> WholeOutcome:
         """Fit and compare."""
         shown = selection_example(self.seed)
-        return self.measured(RowsOutcome, lambda done: done.all_rows(shown))
+        return self.measured(WholeOutcome, lambda done: done.all_rows(shown))
 
 
 def plan(preset: Preset) -> Plan:
@@ -64,21 +63,16 @@ def _fit(readout: str) -> Frequencies:
     )
 
 
-Groups = Mapping[str, Group[RowsOutcome]]
+Groups = Mapping[str, Group[WholeOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
     """Weights on fresh inputs and on that of Eq. 66, and F̂∘f̂."""
-    by = panels.grouped(results.of(Frequencies, RowsOutcome), READOUTS)
+    by = panels.grouped(results.of(Frequencies, WholeOutcome), READOUTS)
     return Conclusion(_paragraphs(by), _figures(by), (_table(by),), _claims(by))
 
 
-def _mae(found: Group[RowsOutcome]) -> Number:
-    """The mean |Â - A| over fresh inputs."""
-    return found.number(lambda one: one.rows.mae)
-
-
-def _example_mae(found: Group[RowsOutcome]) -> Number:
+def _example_mae(found: Group[WholeOutcome]) -> Number:
     """The mean |Â - A| on the input of Eq. 66."""
     return found.number(lambda one: None if one.example is None else one.example.mae)
 
@@ -92,7 +86,7 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
             "The attention matrix accurately reconstructs ρ, whose values are 0, 1/k, ..., 1.",
         ),
         by,
-        _mae,
+        panels.mae,
         _decided,
         told,
     )
@@ -110,18 +104,14 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
     if fresh.verdict in ("holds", "holds when corrected"):
         read = f"{_LOGARITHM} {fresh.correction}".strip()
         fresh = replace(fresh, verdict="holds when corrected", correction=read)
-    met, text = panels.recovered(by)
     off, against = "mean |Â - A|", "A the index frequencies"
     return (
         replace(fresh, evidence=f"{off} over fresh inputs, {against}: {fresh.evidence}"),
         replace(shown, evidence=f"{off} on the indices of Eq. 66, {against}: {shown.evidence}"),
-        panels.claim(
-            "fig6-identity",
-            "App. B.1, Fig. 6",
-            "F̂∘f̂ is F∘f, the identity of the value.",
-            _decided(met),
-            text,
-            rms(by["network"]),
+        panels.pointwise_claim(
+            ("fig6-identity", "App. B.1, Fig. 6", "F̂∘f̂ is F∘f, the identity of the value."),
+            by,
+            _decided,
         ),
     )
 
@@ -134,7 +124,7 @@ def _decided(met: Mapping[str, Kept]) -> tuple[Verdict, str]:
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
     parts = [
-        f"with {found.words} the weights are off by {_mae(found)} over fresh inputs and by "
+        f"with {found.words} the weights are off by {panels.mae(found)} over fresh inputs and by "
         f"{_example_mae(found)} on that of Eq. 66, at a mean squared error of {found.error}"
         for found in by.values()
         if found
@@ -181,12 +171,10 @@ def _table(by: Groups) -> Table:
         "F̂",
         by,
         {
-            "mean |Â - A|, fresh inputs": lambda found: str(_mae(found)),
-            "mean |Â - A|, Eq. 66": lambda found: str(_example_mae(found)),
-            "most frequent index has the largest weight": lambda found: (
-                found.link(lambda one: one.rows).percent
-            ),
-            "rms of F̂∘f̂ - F∘f": lambda found: str(rms(found)),
+            "mean |Â - A|, fresh inputs": panels.mae,
+            "mean |Â - A|, Eq. 66": _example_mae,
+            "most frequent index has the largest weight": lambda found: panels.link(found).percent,
+            "rms of F̂∘f̂ - F∘f": panels.rms,
         },
         "The largest weight is compared where the most frequent index is unique. Intervals are "
         "over seeds; of a single seed, over inputs where that is possible.",

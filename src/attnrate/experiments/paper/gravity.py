@@ -8,7 +8,6 @@ H(x) of sec. 6.1, and compare errors, which Prop. 6.2 leads one to expect to be 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 
@@ -38,16 +37,13 @@ ROUNDING = 1e-10
 _PERMUTED_SEQUENCES = 256
 
 
-@dataclass(frozen=True)
-class PullOutcome(maps.MapOutcome):
+class PullOutcome(maps.RowsOutcome):
     """The weights of all rows, what a permutation changes, and the example's weights after it."""
 
-    rows: maps.Measures = maps.UNMEASURED
     equivariance: float | None = None
     after: maps.Entries = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pull(maps.MapFit, work="gravity.fit"):
     """A fit whose weights are held against the pull; then the bodies of its input change places."""
 
@@ -109,22 +105,13 @@ def conclude(results: Results) -> Conclusion:
     return Conclusion(_paragraphs(by, ratios), _figures(by["plain"]), (_table(by),), claims)
 
 
-def _mae(found: panels.Group[PullOutcome]) -> panels.Number:
-    """The mean |Â - A| over fresh inputs."""
-    return found.number(lambda one: one.rows.mae)
-
-
-def _link(found: panels.Group[PullOutcome]) -> str:
-    return found.link(lambda one: one.rows).percent
-
-
 def _largest(found: panels.Group[PullOutcome]) -> float | None:
     """The largest |Â(x∘p) - Â(x)∘p| of all fits."""
     return max(found.values(lambda one: one.equivariance), default=None)
 
 
 def _attention_claim(plain: panels.Group[PullOutcome]) -> Claim:
-    mae = _mae(plain)
+    mae = panels.mae(plain)
     met = mae.at_most(panels.MOST_MAE)
     return panels.claim(
         "gravity-attention",
@@ -134,7 +121,7 @@ def _attention_claim(plain: panels.Group[PullOutcome]) -> Claim:
         (met.verdict, ""),
         f"mean |Â - A| over fresh inputs is {mae}{mae.seeds} without position encoding and with F̂ "
         f"linear (asked: at most {panels.MOST_MAE}); the strongest pull has the largest weight in "
-        f"{_link(plain)}."
+        f"{panels.link(plain).percent}."
         if met.of
         else "the fit without position encoding is not finished.",
         mae,
@@ -177,7 +164,7 @@ def _order_claim(by: Groups, ratios: list[float]) -> Claim:
 
 def _paragraphs(by: Groups, ratios: list[float]) -> tuple[str, ...]:
     parts = [
-        f"{found.words}: error {found.error}, weights off by {_mae(found)}"
+        f"{found.words}: error {found.error}, weights off by {panels.mae(found)}"
         for found in by.values()
         if found
     ]
@@ -226,8 +213,8 @@ def _table(by: Groups) -> Table:
         "fit",
         by,
         {
-            "mean |Â - A|, fresh inputs": lambda found: str(_mae(found)),
-            "strongest pull has the largest weight": _link,
+            "mean |Â - A|, fresh inputs": panels.mae,
+            "strongest pull has the largest weight": lambda found: panels.link(found).percent,
             "largest |Â(x∘p) - Â(x)∘p|": _largest,
         },
         "A of the permuted target gives output t the weights of body t, wherever that body stands.",

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 from attnrate.experiments import contract
-from attnrate.experiments.claims import Claim, claim_of, judge
+from attnrate.experiments.claims import Claim, claim_of, judge, judge_each
 from attnrate.experiments.kits import fits, spectral
 from attnrate.experiments.kits.spectral import LONG, Spectral
 from attnrate.figures.figure import Curves, Figure, Table
@@ -53,7 +53,6 @@ CHOSEN: Mapping[contract.Preset, Chosen] = {
 }
 
 
-@dataclass(frozen=True)
 class CompiledOutcome(contract.Outcome):
     """Errors of the compiled Transformer for every m_ff, and the bound's second term.
 
@@ -69,7 +68,6 @@ class CompiledOutcome(contract.Outcome):
     printed: tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compiled(spectral.SpectralWork, work="mff.compiled"):
     """The Transformer that the proof compiles, of one head size, for every m_ff."""
 
@@ -98,7 +96,6 @@ class Compiled(spectral.SpectralWork, work="mff.compiled"):
         )
 
 
-@dataclass(frozen=True)
 class SplitOutcome(contract.Outcome):
     """For every number of parameters, the best m_h and m_ff and the root of the bound there."""
 
@@ -108,7 +105,6 @@ class SplitOutcome(contract.Outcome):
     root_bound: tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Split(spectral.SpectralWork, work="mff.split"):
     """How the rigorous bound would spend a number of parameters on m_h and m_ff."""
 
@@ -279,11 +275,7 @@ def _must_grow(runs: Runs) -> Claim:
         "must-grow",
         "Sec. 4.3, after Eq. 18",
         "When m_h grows there are more bases for the networks to approximate, so m_FF must grow.",
-        judge(
-            all(g.low > 0 for g in seen.values()),
-            any(g.high <= CLOSE for g in seen.values()),
-            enough=bool(seen),
-        ),
+        judge_each(seen.values(), lambda one: one.low > 0, lambda one: one.high <= CLOSE),
         "The m_ff from which the compiled error is within 10 % of that with exact bases grows "
         f"like m_h to the power {fits.listed(seen)}.",
         next(iter(seen.values()), None),

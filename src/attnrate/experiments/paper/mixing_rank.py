@@ -64,6 +64,8 @@ SETTINGS: Mapping[contract.Preset, Settings] = {
 }
 INVERSE_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
+#: Singular values, from the largest on
+Sigma = tuple[float, ...]
 #: A function of two arrays of numpy or two tensors of torch
 Rho = Callable[[Any, Any], Any]
 
@@ -126,17 +128,15 @@ def tail_share(sigma: Sequence[float], rank: int) -> float:
     return float(np.linalg.norm(sigma[rank:]) / np.linalg.norm(sigma))
 
 
-@dataclass(frozen=True)
 class ExampleOutcome(contract.Outcome):
     """Singular values before and after mixing, as they are and modulo what softmax cannot see."""
 
-    before: tuple[float, ...]
-    before_gauge: tuple[float, ...]
-    after: tuple[float, ...]
-    after_gauge: tuple[float, ...]
+    before: Sigma
+    before_gauge: Sigma
+    after: Sigma
+    after_gauge: Sigma
 
 
-@dataclass(frozen=True, kw_only=True)
 class Example(contract.Work, work="mixing_rank.example"):
     """The example of D.3: Eq. 100 and its mixing with θ = 1, Eq. 101."""
 
@@ -156,16 +156,15 @@ class Filter:
     """A random θ with the spectrum of ρ~ on two single tokens, and on windows of two inputs."""
 
     theta: float
-    sigma: tuple[float, ...]
-    windows: tuple[float, ...]
+    sigma: Sigma
+    windows: Sigma
     error: float
 
 
-@dataclass(frozen=True)
 class FiltersOutcome(contract.Outcome):
     """The spectrum of a coupling before mixing, and under random filters."""
 
-    before: tuple[float, ...]
+    before: Sigma
     filters: tuple[Filter, ...]
 
     @property
@@ -184,7 +183,6 @@ class FiltersOutcome(contract.Outcome):
         return mean([tail_share(one.sigma, len(self.before)) for one in self.filters])
 
 
-@dataclass(frozen=True, kw_only=True)
 class Filters(contract.Work, work="mixing_rank.filters"):
     """A coupling under random filters."""
 
@@ -212,7 +210,6 @@ class Inverse:
     future: tuple[float, ...]
 
 
-@dataclass(frozen=True)
 class DeconvolutionOutcome(contract.Outcome):
     """What inverse filters of these lengths leave of random filters."""
 
@@ -235,7 +232,6 @@ class DeconvolutionOutcome(contract.Outcome):
         return slope([x for x, _ in self.points], [left for _, left in self.points])
 
 
-@dataclass(frozen=True, kw_only=True)
 class Deconvolution(contract.Work, work="mixing_rank.deconvolution"):
     """Random filters that inverse filters of several lengths are to undo.
 
@@ -271,7 +267,7 @@ class Deconvolution(contract.Work, work="mixing_rank.deconvolution"):
         return DeconvolutionOutcome(self.lengths, tuple(rows))
 
 
-def _rounded(sigma: Iterable[float]) -> tuple[float, ...]:
+def _rounded(sigma: Iterable[float]) -> Sigma:
     return tuple(float(f"{value:.10g}") for value in sigma)
 
 

@@ -182,7 +182,6 @@ def causal_floor(target: Target, seed: int = 0) -> tuple[float, float]:
     return float(total.mean()), float(total.std() / _SEQUENCES**0.5)
 
 
-@dataclass(frozen=True)
 class FloorOutcome(Outcome):
     """A least error over the variance of the target, and the standard error of its estimate."""
 
@@ -193,7 +192,6 @@ class FloorOutcome(Outcome):
         return f"{self.floor:.3g} ± {self.floor_error:.1g}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Floor(Work, work="ordering.floor"):
     """The least error of any causal model on a target."""
 
@@ -208,7 +206,6 @@ class Floor(Work, work="ordering.floor"):
         return FloorOutcome(value / whole, error / whole)
 
 
-@dataclass(frozen=True)
 class TrainedOutcome(Outcome):
     """The error of a trained model over the variance of the target; None when it diverged."""
 
@@ -217,7 +214,6 @@ class TrainedOutcome(Outcome):
     parameters: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Trained(Work, work="ordering.trained"):
     """A model that is trained on a target."""
 

@@ -6,7 +6,6 @@ proof of theory/represent.py.
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import get_args
 
 import torch
@@ -38,14 +37,12 @@ _TWO = ((0.0, 1.0), (2.0, 3.0))
 _THREE = ((4.0, 5.0), (1.0, 2.0), (7.0, 7.5))
 
 
-@dataclass(frozen=True)
 class ChecksOutcome(contract.Outcome):
     """What every check says."""
 
     checks: tuple[Check, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Checks(contract.Work, work="propositions.checks"):
     """All checks, which take a few seconds together."""
 
