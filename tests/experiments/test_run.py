@@ -300,7 +300,9 @@ def test_wrong_requests_are_refused_with_the_nearest_name(
     request_: dict[str, object], said: str
 ) -> None:
     with pytest.raises(InputError, match=said):
-        run_experiments(**{"names": ["propositions"], **request_})
+        run_experiments(
+            **{"names": ["propositions"], "preset": "quick", "folder": None, **request_}
+        )
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:

@@ -59,17 +59,17 @@ class Planned:
 
 
 def run_experiments(
-    names: object = (),
-    preset: object = "quick",
-    folder: object = None,
+    names: object,
+    preset: object,
+    folder: object,
     engine: object = "local",
     workers: object = None,
     progress: bool | None = None,
 ) -> Path:
     """Run what is not in the folder yet and conclude; the folder, with a record an experiment.
 
-    `names` are experiments, all of them if none is named. The folder is reproduction-PRESET if none
-    is given; it must be new, empty, or one of an earlier run with the same preset, which then goes
+    `names` are experiments, all of them if none is named. The folder is reproduction-PRESET for
+    None; it must be new, empty, or one of an earlier run with the same preset, which then goes
     on. Called again it runs only what is missing.
     """
     chosen, size = as_names(names), as_preset(preset)

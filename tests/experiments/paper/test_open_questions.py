@@ -170,5 +170,6 @@ def test_numbers_of_parameters_are_told_where_they_are_known():
 def test_the_costliest_variant_is_fitted():
     settings = questions.model_settings(VARIANTS["2 layers, residual, layer norm"], 4)
     recipe = {**RECIPES["quick"], "steps": 2}
-    found = run_job(Trial(Spectral(1.0, 6).settings, settings, recipe, 0).settings)
+    target = {"kind": "spectral", "alpha": 1.0, "rank": 6}
+    found = run_job(Trial(target, settings, recipe, 0).settings)
     assert found["error"] > 0

@@ -267,10 +267,10 @@ def map_figures(
     by: Mapping[str, Group[P]],
     true: str,
     graph: Callable[[str, Example], Graph],
-    tokens: str,
     axis: str,
     attention: tuple[str, str],
     graphs: tuple[str, str],
+    tokens: str = "random tokens",
 ) -> tuple[Figure, ...]:
     """Attention, and graphs beside F̂∘f̂, of every case that has an input to show; none if none has.
 
@@ -352,10 +352,10 @@ def pointwise_panel(title: str, curves: Mapping[str, Curve | None], axis: str) -
 
 def case_table(
     title: str,
-    heading: str,
     by: Mapping[str, Group[O]],
     columns: Mapping[str, Callable[[Group[O]], Cell | Number]],
     note: str,
+    heading: str = "F̂",
 ) -> Table:
     """A row a case that has fits: its words under `heading`, seeds, error, and further columns."""
     rows: list[tuple[Cell, ...]] = []

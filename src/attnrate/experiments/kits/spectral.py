@@ -42,11 +42,6 @@ class Spectral:
     rank: int
 
     @property
-    def settings(self) -> Settings:
-        """The target of a trial."""
-        return {"kind": "spectral", "alpha": self.alpha, "rank": self.rank}
-
-    @property
     def name(self) -> str:
         """For titles and sentences."""
         return f"α = {self.alpha:g}, {self.rank_name}"
@@ -70,7 +65,8 @@ class Spectral:
         self, curve: str, size: int, model: Settings, recipe: Settings, seed: int, seconds: float
     ) -> Sized[Fit["Tried"]]:
         """A fit of Eq. 5 with these settings that is expected to take these seconds."""
-        trial = Trial(self.settings, {"kind": "transformer", **model}, recipe, seed)
+        target = {"kind": "spectral", "alpha": self.alpha, "rank": self.rank}
+        trial = Trial(target, {"kind": "transformer", **model}, recipe, seed)
         return Sized(Fit(Tried(curve, self, size, seed), trial), seconds)
 
     def build(self) -> AttentionTarget:

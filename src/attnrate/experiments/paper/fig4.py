@@ -199,7 +199,6 @@ def _figures(by: Groups) -> tuple[Figure, ...]:
         by,
         "true: the nearest point",
         _graph,
-        "random tokens",
         "coordinates of v",
         (
             "Attention of one fresh input (Fig. 4a)",
@@ -232,7 +231,6 @@ def _graph(words: str, shown: maps.Example) -> Graph:
 def _table(by: Groups) -> Table:
     return panels.case_table(
         "Nearest point: links and invariants on fresh inputs",
-        "F̂",
         by,
         {
             "strongest link right": lambda found: panels.link(found).percent,

@@ -262,7 +262,6 @@ def _figures(by: Groups) -> tuple[Figure, ...]:
         by,
         "true: masses and diagonal",
         _graph,
-        "the points",
         "norm of the point",
         (
             "Attention of one fresh input (Fig. 5a)",
@@ -275,6 +274,7 @@ def _figures(by: Groups) -> tuple[Figure, ...]:
             f"{_SHOWN} and more to points; a link is right within the segment. F̂∘f̂ over all fresh "
             "tokens that are points, in bins.",
         ),
+        tokens="the points",
     )
 
 
@@ -297,7 +297,6 @@ def _graph(words: str, shown: Example) -> Graph:
 def _table(by: Groups) -> Table:
     return panels.case_table(
         "Centre of gravity: weights and invariants on fresh inputs",
-        "model",
         by,
         {
             "prediction tokens: mean |Â - A|": _predictions,
@@ -312,6 +311,7 @@ def _table(by: Groups) -> Table:
         },
         "Means of |Â - A| are over all entries of the rows. Intervals are over seeds; of a single "
         "seed, over inputs where that is possible.",
+        heading="model",
     )
 
 

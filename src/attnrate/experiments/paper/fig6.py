@@ -144,7 +144,6 @@ def _figures(by: Groups) -> tuple[Figure, ...]:
         by,
         "true: index frequencies",
         _graph,
-        "random tokens",
         "coordinates of the value",
         (
             "Attention on the indices of Eq. 66 (Fig. 6a)",
@@ -168,7 +167,6 @@ def _graph(words: str, shown: Example) -> Graph:
 def _table(by: Groups) -> Table:
     return panels.case_table(
         "Selection: weights and invariants on fresh inputs",
-        "F̂",
         by,
         {
             "mean |Â - A|, fresh inputs": panels.mae,

@@ -210,7 +210,6 @@ def _figures(plain: panels.Group[PullOutcome]) -> tuple[Figure, ...]:
 def _table(by: Groups) -> Table:
     return panels.case_table(
         "Gravity: errors and weights",
-        "fit",
         by,
         {
             "mean |Â - A|, fresh inputs": panels.mae,
@@ -218,6 +217,7 @@ def _table(by: Groups) -> Table:
             "largest |Â(x∘p) - Â(x)∘p|": _largest,
         },
         "A of the permuted target gives output t the weights of body t, wherever that body stands.",
+        heading="fit",
     )
 
 
