@@ -2,6 +2,7 @@
 
 import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,35 @@ def test_the_drawing_has_the_rooms_in_import_order_and_no_other() -> None:
 @pytest.mark.parametrize("room", [room for room in ROOMS if (PACKAGE / room).is_dir()])
 def test_a_room_says_what_is_in_it(room: str) -> None:
     assert ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text("utf-8")))
+
+
+def named_functions(page: str) -> list[str]:
+    """What the journeys name as code: `room.file.thing`, or `file.thing` within the last room."""
+    journeys = page.partition("## The journeys")[2].partition("\n## ")[0]
+    return sorted({name for name in re.findall(r"`([A-Za-z_.]+)`", journeys) if "." in name})
+
+
+def resolves(name: str) -> bool:
+    """Whether the name is that of a module, or of something in one, seen from any room."""
+    for start in ("attnrate", *(f"attnrate.{room}" for room in ROOMS)):
+        path, found = start.split("."), None
+        try:
+            found = import_module(start)
+            for part in name.split("."):
+                path.append(part)
+                if not hasattr(found, part):
+                    import_module(".".join(path))
+                found = getattr(found, part)
+        except (ImportError, AttributeError):
+            continue
+        return True
+    return False
+
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", named_functions(PAGE))
+def test_the_journeys_pass_functions_that_are_there(name: str) -> None:
+    assert resolves(name)
+    assert not resolves(f"{name}_gone")

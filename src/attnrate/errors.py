@@ -15,27 +15,29 @@ class AttnrateError(Exception):
     """Base of every error that attnrate raises on purpose."""
 
 
-class InputError(AttnrateError, ValueError):
-    """A request that cannot be carried out: what was wrong, the value, and the way out.
+class _ExplainedError(AttnrateError):
+    """What was wrong, with which value, and the way out; the message is for people."""
 
-    `value` is the offending value itself, for programs; the message is for people.
-    """
+    def __init__(self, what: str, shown: str, remedy: str) -> None:
+        self.what = what
+        self.remedy = remedy
+        super().__init__(f"{what}: {shown}." + (f" {remedy}" if remedy else ""))
+
+
+class InputError(_ExplainedError, ValueError):
+    """A request that cannot be carried out; `value` is the offending value, for programs."""
 
     def __init__(self, what: str, value: object, remedy: str = "") -> None:
-        self.what = what
         self.value = value
-        self.remedy = remedy
-        super().__init__(f"{what}: got {_shown(value)}." + (f" {remedy}" if remedy else ""))
+        super().__init__(what, f"got {_shown(value)}", remedy)
 
 
-class StoreError(AttnrateError):
-    """A store of results that cannot be read or written: what happened, where, and the way out."""
+class StoreError(_ExplainedError):
+    """A store of results that cannot be read or written; `path` is where."""
 
     def __init__(self, what: str, path: object, remedy: str = "") -> None:
-        self.what = what
         self.path = path
-        self.remedy = remedy
-        super().__init__(f"{what}: {path}." + (f" {remedy}" if remedy else ""))
+        super().__init__(what, str(path), remedy)
 
 
 class WorkerError(AttnrateError):

@@ -12,6 +12,8 @@ from attnrate.errors import InputError
 from attnrate.progress import Progress
 
 if TYPE_CHECKING:
+    from attnrate.fitting.bracket import Bracket
+    from attnrate.fitting.fit import Fit
     from attnrate.fitting.train import Look
     from attnrate.fitting.trial import Trial
 
@@ -32,16 +34,12 @@ def fit(
     trial = _one_trial(settings)
     from attnrate.fitting.build import build
     from attnrate.fitting.fit import fit as train
-    from attnrate.fitting.provenance import provenance
 
     target, make_model, recipe = build(trial)
     with Progress("training", 0.0, lasting=True) as shown:
         watch = functools.partial(_show, shown, recipe.steps, recipe.starts, "training")
         done = train(target, make_model, recipe, trial.seed, threads, watch=watch)
-    if as_json:
-        print_json({"settings": trial.settings, **done.summary, "provenance": provenance()})
-    else:
-        typer.echo(str(done))
+    _tell(trial, done, as_json)
     if done.diverged:
         fail(f"every attempt diverged, the last with lr {done.learning_rate:.1e}", 1)
 
@@ -61,7 +59,6 @@ def bracket(
     from attnrate.fitting.bracket import TRAINED
     from attnrate.fitting.bracket import bracket as find
     from attnrate.fitting.build import build
-    from attnrate.fitting.provenance import provenance
 
     target, make_model, recipe = build(trial)
     with Progress(TRAINED, 0.0, lasting=True) as shown:
@@ -71,10 +68,7 @@ def bracket(
 
         seeds = [trial.seed]
         found = find(target, make_model, recipe=recipe, seeds=seeds, threads=threads, watch=watch)
-    if as_json:
-        print_json({"settings": trial.settings, **found.summary, "provenance": provenance()})
-    else:
-        typer.echo(str(found))
+    _tell(trial, found, as_json)
 
 
 @app.command(epilog="Example: attnrate sweep spec.toml --store results.sqlite --export results.csv")
@@ -102,6 +96,16 @@ def sweep(
         typer.echo(f"attnrate: nothing is finished yet, {export} was not written", err=True)
     if result.failed and not status:
         fail("some trials failed; the same command tries them again", 1)
+
+
+def _tell(trial: "Trial", found: "Fit | Bracket", as_json: bool) -> None:
+    """What was found for the trial, in words or as JSON with all that it depends on."""
+    from attnrate.fitting.provenance import provenance
+
+    if as_json:
+        print_json({"settings": trial.settings, **found.summary, "provenance": provenance()})
+    else:
+        typer.echo(str(found))
 
 
 def _one_trial(pairs: list[str]) -> "Trial":

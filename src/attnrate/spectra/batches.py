@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
-from attnrate.spectra.capture import Adapter, Call, Edit, See, Site
+from attnrate.spectra.capture import Adapter, Call, Edit, See, Site, require_call
 
 Tensor = torch.Tensor
 Batch = Mapping[str, Tensor] | Tensor
@@ -232,7 +232,7 @@ class Watched:
                 return
             seen.add(site.name)
             try:
-                see(site, call)
+                see(site, require_call(site, call))
             except Exception as problem:
                 failed.append(problem)
                 raise

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import nn
 
+from attnrate.errors import InputError
+
 Tensor = torch.Tensor
 #: What families call the parts that make queries, keys and values
 PROJECTIONS = (
@@ -69,6 +71,21 @@ class Call:
         None
     )
     kept: Kept = (None, None)
+
+
+def require_call(site: Site, call: Call) -> Call:
+    """The call itself, or an InputError when its sizes are not those that the site says."""
+    said = {"queries": (site.heads, site.m_h), "keys": (site.groups, site.m_h)}
+    for name, made in (("queries", call.query), ("keys", call.key)):
+        shape = (made.shape[1], made.shape[-1])
+        if shape != said[name]:
+            raise InputError(
+                f"the adapter says that {site.name} has {said[name][0]} heads of {name} of size "
+                f"{said[name][1]}, and hands over others; their number and size",
+                shape,
+                "Mend its sites or its calls (docs/profile.md, 'Another family').",
+            )
+    return call
 
 
 See = Callable[[Site, Call], None]

@@ -79,7 +79,12 @@ def profile(
         )
     used = [site for site in watched.sites if found[site.name].calls]
     if not used:
-        raise InputError("none of the attention layers was run on these inputs", list(found))
+        raise InputError(
+            "none of the attention layers was seen at work on these inputs",
+            list(found),
+            "They did not run, or their family does not call the attention interface and needs "
+            "hooks (docs/profile.md, 'Another family').",
+        )
     done = [found[site.name].done() for site in used]
     if sample:
         done = _with_cuts(replace(watched, sites=used), sample, done, shown)

@@ -186,7 +186,14 @@ class Profile:
         index = require_whole("head", head, 0, spectra.heads - 1)
         asked = require_choice("stage", stage, STAGES)
         shown = require_choice("gauge", self.gauge if gauge is None else gauge, GAUGES)
-        return spectra, index, (asked if spectra.rotary else "logits", shown)
+        key: tuple[Stage, Gauge] = (asked if spectra.rotary else "logits", shown)
+        if key not in spectra.sigma:
+            raise InputError(
+                f"the adapter of {self.family} does not show queries and keys before the rotation",
+                stage,
+                "Ask for 'logits'.",
+            )
+        return spectra, index, key
 
     def layer(self, layer: object) -> LayerSpectra:
         """A layer by its number or its name."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, cast, runtime_checkable
+from typing import ClassVar, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Float64, Shaped
@@ -137,22 +137,38 @@ class _WithAttention(Protocol):
 
 
 @dataclass(frozen=True)
-class PermutedTarget(Target):
-    """H~(z) = H(z∘p^-1); made by `permuted`."""
+class AlteredTarget(Target):
+    """A target made of another, its base: as long, with as many outputs, of the same inputs."""
 
     base: Target
-    p: tuple[int, ...]
     length: int = field(init=False)
     inputs: InputLaw = field(init=False)
     out: int = field(init=False)
     name: str = field(init=False)
+    word: ClassVar[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", as_permutation(self.p, self.base.length))
         object.__setattr__(self, "length", self.base.length)
-        object.__setattr__(self, "inputs", permuted_law(self.base.inputs, self.p))
+        object.__setattr__(self, "inputs", self.base.inputs)
         object.__setattr__(self, "out", self.base.out)
-        object.__setattr__(self, "name", f"{self.base.name} permuted".strip())
+        object.__setattr__(self, "name", f"{self.base.name} {self.word}".strip())
+
+    def entries_a_sequence(self) -> int:
+        """As many as the base holds."""
+        return self.base.entries_a_sequence()
+
+
+@dataclass(frozen=True)
+class PermutedTarget(AlteredTarget):
+    """H~(z) = H(z∘p^-1); made by `permuted`."""
+
+    p: tuple[int, ...]
+    word: ClassVar[str] = "permuted"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "p", as_permutation(self.p, self.base.length))
+        object.__setattr__(self, "inputs", permuted_law(self.base.inputs, self.p))
 
     def restored(self, z: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length d"]:
         """z∘p^-1, the sequence that the base is given."""
@@ -161,10 +177,6 @@ class PermutedTarget(Target):
     def evaluate(self, x: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length out"]:
         """H(x∘p^-1)."""
         return self.base.evaluate(self.restored(x))
-
-    def entries_a_sequence(self) -> int:
-        """As many as the base holds."""
-        return self.base.entries_a_sequence()
 
 
 @dataclass(frozen=True)
@@ -183,28 +195,17 @@ class PermutedAttentionTarget(PermutedTarget):
 
 
 @dataclass(frozen=True)
-class MixedTarget(Target):
+class MixedTarget(AlteredTarget):
     """H~(x) = H(θ∗x), x drawn from the law of the base; made by `mixed`."""
 
-    base: Target
     theta: tuple[float, ...]
     causal: bool = True
-    length: int = field(init=False)
-    inputs: InputLaw = field(init=False)
-    out: int = field(init=False)
-    name: str = field(init=False)
+    word: ClassVar[str] = "mixed"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "theta", as_filter(self.theta, self.base.length))
-        object.__setattr__(self, "length", self.base.length)
-        object.__setattr__(self, "inputs", self.base.inputs)
-        object.__setattr__(self, "out", self.base.out)
-        object.__setattr__(self, "name", f"{self.base.name} mixed".strip())
 
     def evaluate(self, x: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length out"]:
         """H(θ∗x)."""
         return self.base.evaluate(convolve(self.theta, x, self.causal))
-
-    def entries_a_sequence(self) -> int:
-        """As many as the base holds."""
-        return self.base.entries_a_sequence()

@@ -3,24 +3,29 @@
 - `families`: those of `transformers`, as data over one generic adapter
 - `mha`: torch.nn.MultiheadAttention; `own`: this package's own models
 - `interface` and `hooks`: how attention is watched, by the interface of `transformers` or by hooks
+
+A file with a tuple ADAPTERS is found by being there.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import cast
 
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.spectra.adapters.families import FAMILIES
-from attnrate.spectra.adapters.mha import MultiheadAttention
-from attnrate.spectra.adapters.own import Own
 from attnrate.spectra.batches import require_module
 from attnrate.spectra.capture import Adapter, Edit, See, Site
 
-_ADAPTERS: list[Adapter] = [*FAMILIES, MultiheadAttention(), Own()]
+_ADAPTERS: list[Adapter] = [
+    adapter
+    for found in iter_modules(__path__)
+    for adapter in getattr(import_module(f"{__name__}.{found.name}"), "ADAPTERS", ())
+]
 
 
 def register(adapter: object) -> None:
@@ -102,8 +107,9 @@ def _unknown(model: nn.Module) -> InputError:
         return InputError(
             f"no adapter knows the attention of this {type(model).__name__}; its attention modules",
             alike,
-            f"Known families: {families}. Write an adapter (docs/profile.md, 'Another family') and "
-            "pass it to attnrate.spectra.adapters.register.",
+            f"Known families: {families}. Pass an adapter to attnrate.spectra.adapters.register: "
+            f"for a class of transformers Family('mine', ({alike[0]!r},)) may do; docs/profile.md, "
+            "'Another family', shows both.",
         )
     return InputError(
         f"this {type(model).__name__} has no attention that attnrate knows; its modules",

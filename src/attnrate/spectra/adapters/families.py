@@ -1,6 +1,6 @@
 """The families of `transformers` that are known: their classes of attention, and what differs.
 
-A family that goes through the attention interface and reads text is one line of `FAMILIES`. Others
+A family that goes through the attention interface and reads text is one line of `ADAPTERS`. Others
 say besides which entries of a batch tell padding, or how they are to be watched.
 """
 
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
+from attnrate.settings import checked_fields
 from attnrate.spectra.adapters.hooks import projections, watch_outputs
 from attnrate.spectra.adapters.interface import watch_interface
 from attnrate.spectra.capture import Call, Edit, See, Site, Streams
@@ -66,16 +67,20 @@ def _sound(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
     return queries, None if cross else queries
 
 
+@checked_fields()
 @dataclass(frozen=True)
 class Family:
     """The adapter of a family of `transformers`.
 
     Args:
         family: Its name.
-        classes: Names of its classes of attention.
+        classes: Names of its classes of attention. They have num_attention_heads or num_heads
+            (themselves or in their config), attention_head_size or head_dim, and
+            num_key_value_groups where several query heads share keys.
         streams: A model, a site's path and module, and whether it is cross attention, to the
             entries of a batch that tell which queries and keys are no padding.
-        rotary: Whether queries and keys are turned by their positions.
+        rotary: Whether queries and keys are turned by their positions; `opened` then also has
+            to show them before that, as for Llama.
         opened: How it is watched: by default through the attention interface.
 
     """
@@ -118,7 +123,14 @@ class Family:
 def _first_of(name: str, other: str, *holders: Any) -> int:
     """A number that families keep under one of two names, at the module or in its settings."""
     found = (getattr(part, each, None) for part in holders for each in (name, other))
-    return next(int(number) for number in found if number is not None)
+    number = next((number for number in found if number is not None), None)
+    if number is None:
+        raise InputError(
+            f"this class of attention has neither {name} nor {other}",
+            type(holders[0]).__name__,
+            "A Family cannot describe it; write an adapter (docs/profile.md, 'Another family').",
+        )
+    return int(number)
 
 
 def _is_cross(path: str, part: Any) -> bool:
@@ -160,7 +172,7 @@ def _call_of_mpnet(
     return Call(query, key, value, site.m_h**-0.5, mask, bias)
 
 
-FAMILIES = (
+ADAPTERS = (
     Family("bert", tuple(f"{name}{k}Attention" for name in _LIKE_BERT for k in ("Self", "Cross"))),
     # Its attention is of its own making, with a position bias that all layers share.
     Family(

@@ -67,7 +67,7 @@ def _look(
 
     def keep(index: int) -> Callable[..., None]:
         def hook(_module: nn.Module, _args: object, output: Tensor) -> None:
-            outputs[index] = split(output, site.heads)
+            outputs[index] = split(output, site.groups if index else site.heads)
 
         return hook
 

@@ -176,3 +176,6 @@ def _kept(padding: Tensor, batch: int) -> Tensor:
 def _batched(tokens: Tensor) -> Tensor:
     """(T, batch, k) or (T, k) to (batch, T, k)."""
     return tokens.transpose(0, 1) if tokens.dim() == 3 else tokens[None]
+
+
+ADAPTERS = (MultiheadAttention(),)

@@ -56,3 +56,6 @@ def _call(site: Site, query: Tensor, key: Tensor, value: Tensor, given: dict[str
         return Call(query, key, value, part.scale, causal=part.causal, kept=kept)
     rule: Any = site.module.rule
     return Call(query, key, value, rule.factor, causal=rule.causal)
+
+
+ADAPTERS = (Own(),)
