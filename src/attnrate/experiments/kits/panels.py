@@ -202,21 +202,8 @@ def corrected(whole: Kept, restricted: Kept, how: str) -> tuple[Verdict, str]:
     return said, f"{how} Without that it holds in {whole.count} of {whole.of} fits."
 
 
-def claim(
-    name: str,
-    place: str,
-    statement: str,
-    decided: tuple[Verdict, str],
-    found: str,
-    value: Interval,
-) -> Claim:
-    """A claim of the experiment that its name begins with, by its verdict with the correction."""
-    (experiment, _, rest), (said, correction) = name.partition("-"), decided
-    return claim_of(experiment, rest, place, statement, said, found, value, correction)
-
-
 def weights_claim(
-    about: tuple[str, str, str],
+    about: tuple[str, str, str, str],
     by: Mapping[str, Group[O]],
     off: Callable[[Group[O]], Number],
     decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
@@ -225,9 +212,9 @@ def weights_claim(
 ) -> Claim:
     """A claim that weights are right: that `off`, a mean |Â - A|, is at most MOST_MAE.
 
-    `about` is its name, place and statement. `decide` is given the fits of each case that keep to
-    the limit. The evidence lists the cases between the two texts of `told`, each with what `more`
-    adds; the number that decides is that of the first case.
+    `about` is its experiment, name, place and statement. `decide` is given the fits of each case
+    that keep to the limit. The evidence lists the cases between the two texts of `told`, each with
+    what `more` adds; the number that decides is that of the first case.
     """
     found = {case: off(group) for case, group in by.items()}
     parts = [
@@ -235,31 +222,32 @@ def weights_claim(
         for case, group in by.items()
         if found[case].count
     ]
-    decided = decide({case: each.at_most(MOST_MAE) for case, each in found.items()})
+    said, how = decide({case: each.at_most(MOST_MAE) for case, each in found.items()})
     first = next(iter(found.values()))
-    return claim(*about, decided, evidence(told[0], parts, told[1]), first)
+    return claim_of(*about, said, evidence(told[0], parts, told[1]), first, how)
 
 
 def pointwise_claim(
-    about: tuple[str, str, str],
+    about: tuple[str, str, str, str],
     by: Mapping[str, Group[P]],
     decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
 ) -> Claim:
     """A claim that F̂∘f̂ is F∘f, within MOST_RELATIVE_RMS of the spread of the latter.
 
-    `about` is its name, place and statement. `decide` is given the fits of each case that keep to
-    the limit; the number that decides is that of the first case.
+    `about` is its experiment, name, place and statement. `decide` is given the fits of each case
+    that keep to the limit; the number that decides is that of the first case.
     """
     met, parts = {}, []
     for case, found in by.items():
         off, spread = rms(found), found.number(lambda one: one.pointwise.spread).value
         met[case] = off.at_most(MOST_RELATIVE_RMS * spread)
         if off.count:
-            said = f"{off} with {found.words}{off.seeds}"
-            parts.append(f"{said}, where F∘f has the spread {spread:.3g}")
+            mean_off = f"{off} with {found.words}{off.seeds}"
+            parts.append(f"{mean_off}, where F∘f has the spread {spread:.3g}")
     asked = f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread)."
     told = evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked)
-    return claim(*about, decide(met), told, rms(next(iter(by.values()))))
+    said, how = decide(met)
+    return claim_of(*about, said, told, rms(next(iter(by.values()))), how)
 
 
 def map_figures(

@@ -10,7 +10,7 @@ size far above the rank, too. Loss and error are those of the hard-max target.
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from attnrate.experiments.claims import Claim, Verdict
+from attnrate.experiments.claims import Claim, Verdict, claim_of
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
 from attnrate.experiments.kits import maps, panels
 from attnrate.figures.figure import Figure, Graph, Table
@@ -81,7 +81,7 @@ def _near_link(found: panels.Group[maps.WholeOutcome]) -> panels.Number:
 
 def _links_claim(by: Groups) -> Claim:
     return _share_claim(
-        "fig4-links",
+        "links",
         "App. B.1, Fig. 4(a, b)",
         "The trained attention links each u to its nearest v.",
         {readout: panels.link(found) for readout, found in by.items()},
@@ -101,7 +101,7 @@ def _same_token_claim(by: Groups) -> Claim:
         return f" with {READOUTS[readout]} (there {cases.percent} of the cases are so near)"
 
     return _share_claim(
-        "fig4-argmax",
+        "argmax",
         "Prop. B.1 (2, 3) and the remark below it",
         "Two representations of one target have the same argmax of ρ; though proved under "
         "conditions only, this is found to hold generally in real applications.",
@@ -126,17 +126,20 @@ def _share_claim(
     """A claim that these shares of links are large, by the least share with a network F̂."""
     seen = {readout: share for readout, share in shares.items() if share.count}
     networks = [share for readout, share in seen.items() if readout != "linear"]
-    return panels.claim(
+    said, correction = _decided(_right(shares), how)
+    return claim_of(
+        "fig4",
         name,
         place,
         statement,
-        _decided(_right(shares), how),
+        said,
         panels.evidence(
             before,
             [share.percent + words(readout, share) for readout, share in seen.items()],
             f" (asked: {panels.LEAST_LINK:.0%}, of every fit).",
         ),
         min(networks, key=lambda share: share.value, default=mean([])),
+        correction,
     )
 
 
@@ -152,7 +155,7 @@ def _decided(met: Mapping[str, panels.Kept], how: str) -> tuple[Verdict, str]:
 
 def _identity_claim(by: Groups) -> Claim:
     statement = "F̂∘f̂ is found to be F∘f, the identity of v."
-    about = "fig4-identity", "App. B.1, Fig. 4(c)", statement
+    about = "fig4", "identity", "App. B.1, Fig. 4(c)", statement
     return panels.pointwise_claim(about, by, partial(_decided, how="With F̂ linear."))
 
 
@@ -193,23 +196,23 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
     return said, meaning
 
 
+#: Titles and captions of the figures of attention and of the graph
+_ATTENTION = (
+    "Attention of one fresh input (Fig. 4a)",
+    "Row t holds the weights of the points v(s) for u(t); the input is the first fresh "
+    "one of seed {seed}.",
+)
+_RECOVERED = (
+    "The recovered graph and F̂∘f̂ (Fig. 4b, c)",
+    "Each u with its strongest link, same input; right links: {right}. F̂∘f̂ over all "
+    "fresh tokens, in bins.",
+)
+
+
 def _figures(by: Groups) -> tuple[Figure, ...]:
+    words = _ATTENTION, _RECOVERED
     return panels.map_figures(
-        "fig4",
-        by,
-        "true: the nearest point",
-        _graph,
-        "coordinates of v",
-        (
-            "Attention of one fresh input (Fig. 4a)",
-            "Row t holds the weights of the points v(s) for u(t); the input is the first fresh "
-            "one of seed {seed}.",
-        ),
-        (
-            "The recovered graph and F̂∘f̂ (Fig. 4b, c)",
-            "Each u with its strongest link, same input; right links: {right}. F̂∘f̂ over all "
-            "fresh tokens, in bins.",
-        ),
+        "fig4", by, "true: the nearest point", _graph, "coordinates of v", *words
     )
 
 

@@ -172,7 +172,8 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
     return (
         panels.weights_claim(
             (
-                "fig5-masses",
+                "fig5",
+                "masses",
                 place,
                 "A prediction token attends to the points of its segment with their normalised "
                 "masses.",
@@ -185,7 +186,8 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
         ),
         panels.weights_claim(
             (
-                "fig5-diagonal",
+                "fig5",
+                "diagonal",
                 place,
                 "Every other token attends to itself: the attention is confined to the diagonal.",
             ),
@@ -196,7 +198,7 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
             lambda found: _elsewhere(found.number(lambda one: one.points.moved)),
         ),
         panels.pointwise_claim(
-            ("fig5-norm", "App. B.1, Fig. 5(c)", "F̂∘f̂ recovers F∘f, the norm of the point."),
+            ("fig5", "norm", "App. B.1, Fig. 5(c)", "F̂∘f̂ recovers F∘f, the norm of the point."),
             by,
             partial(
                 _decided,

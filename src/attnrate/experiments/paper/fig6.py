@@ -81,7 +81,8 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
     told = ("", f" (asked: at most {MOST_MAE}).")
     fresh = panels.weights_claim(
         (
-            "fig6-frequencies",
+            "fig6",
+            "frequencies",
             "App. B.1, Eq. 64, Fig. 6(a)",
             "The attention matrix accurately reconstructs ρ, whose values are 0, 1/k, ..., 1.",
         ),
@@ -92,7 +93,8 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
     )
     shown = panels.weights_claim(
         (
-            "fig6-example",
+            "fig6",
+            "example",
             "App. B.1, Eq. 66, Fig. 6",
             "On the input of Eq. 66 the attention recovers which inputs each output averages.",
         ),
@@ -109,7 +111,7 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
         replace(fresh, evidence=f"{off} over fresh inputs, {against}: {fresh.evidence}"),
         replace(shown, evidence=f"{off} on the indices of Eq. 66, {against}: {shown.evidence}"),
         panels.pointwise_claim(
-            ("fig6-identity", "App. B.1, Fig. 6", "F̂∘f̂ is F∘f, the identity of the value."),
+            ("fig6", "identity", "App. B.1, Fig. 6", "F̂∘f̂ is F∘f, the identity of the value."),
             by,
             _decided,
         ),
@@ -138,22 +140,22 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
     )
 
 
+#: Titles and captions of the figures of attention and of the graph
+_ATTENTION = (
+    "Attention on the indices of Eq. 66 (Fig. 6a)",
+    "Row t holds the weights of the values that output t averages.",
+)
+_RECOVERED = (
+    "The recovered graph and F̂∘f̂ (Fig. 6b)",
+    f"Outputs above, inputs below, both by position, with links of weight {_SHOWN:.2g} and "
+    "more. F̂∘f̂ over all fresh tokens, in bins.",
+)
+
+
 def _figures(by: Groups) -> tuple[Figure, ...]:
+    words = _ATTENTION, _RECOVERED
     return panels.map_figures(
-        "fig6",
-        by,
-        "true: index frequencies",
-        _graph,
-        "coordinates of the value",
-        (
-            "Attention on the indices of Eq. 66 (Fig. 6a)",
-            "Row t holds the weights of the values that output t averages.",
-        ),
-        (
-            "The recovered graph and F̂∘f̂ (Fig. 6b)",
-            f"Outputs above, inputs below, both by position, with links of weight {_SHOWN:.2g} and "
-            "more. F̂∘f̂ over all fresh tokens, in bins.",
-        ),
+        "fig6", by, "true: index frequencies", _graph, "coordinates of the value", *words
     )
 
 

@@ -113,12 +113,13 @@ def _largest(found: panels.Group[PullOutcome]) -> float | None:
 def _attention_claim(plain: panels.Group[PullOutcome]) -> Claim:
     mae = panels.mae(plain)
     met = mae.at_most(panels.MOST_MAE)
-    return panels.claim(
-        "gravity-attention",
+    return claim_of(
+        "gravity",
+        "attention",
         "a review of the first version; App. B.1",
         "On a task with a known graph, the learned attention is that graph: here the pull of the "
         "bodies on each other.",
-        (met.verdict, ""),
+        met.verdict,
         f"mean |Â - A| over fresh inputs is {mae}{mae.seeds} without position encoding and with F̂ "
         f"linear (asked: at most {panels.MOST_MAE}); the strongest pull has the largest weight in "
         f"{panels.link(plain).percent}."
@@ -147,12 +148,13 @@ def _equivariance_claim(by: Groups) -> Claim:
 def _order_claim(by: Groups, ratios: list[float]) -> Claim:
     ratio = geometric_mean(ratios)
     met = panels.at_most(ratios, SAME_FACTOR)
-    return panels.claim(
-        "gravity-order",
+    return claim_of(
+        "gravity",
+        "order",
         "Sec. 6.1, Prop. 6.2",
         "With position encoding the Transformer learns the permuted target H~(x∘p) = H(x) as well "
         "as H.",
-        (met.verdict, ""),
+        met.verdict,
         "one of the two fits is not finished."
         if not met.of
         else f"the error on the permuted target is {ratio} times that on the original one "
