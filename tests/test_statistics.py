@@ -24,6 +24,8 @@ def test_one_observation_has_no_interval_and_none_has_no_value() -> None:
     assert math.isnan(mean([]).value)
     assert math.isnan(geometric_mean([]).value)
     assert math.isnan(mean([5.0]).within(0.0, 1.0).low)
+    assert (mean([5.0]).known, mean([5.0]).shown) == (True, "5")
+    assert (mean([]).known, mean([]).shown) == (False, "not run")
 
 
 def test_the_interval_holds_the_true_mean_in_nineteen_of_twenty_samples() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnrate.experiments.claims import at_least, at_most, below, claim_of, judge
+from attnrate.experiments.claims import at_least, at_most, below, claim_of, judge, judge_each
 from attnrate.statistics import Interval
 
 
@@ -39,3 +39,12 @@ def test_verdicts_go_by_the_side_on_which_an_interval_lies():
     assert (at_least(touching, 0.3), at_least(touching, 0.6)) == ("holds", "does not hold")
     assert at_most(inside, 0.3) == below(inside, 0.3) == "does not hold"
     assert at_most(alone, 0.5) == at_least(alone, 0.0) == below(alone, 0.5) == "open"
+
+
+def test_a_statement_about_several_values_needs_all_of_them_and_falls_by_one():
+    def said(*lows: float, least: int = 1) -> str:
+        found = [Interval(low + 0.5, low, low + 1, 3) for low in lows]
+        return judge_each(found, lambda one: one.low > 0, lambda one: one.high < 0, least)
+
+    assert (said(1.0, 2.0), said(1.0, -0.5), said(1.0, -2.0)) == ("holds", "open", "does not hold")
+    assert (said(), said(1.0, least=2)) == ("open", "open")

@@ -1,6 +1,43 @@
-"""What all experiments have: what is said where data could not be had."""
+"""What all experiments have: work and outcomes with typed fields, and words for missing data."""
 
-from attnrate.experiments.contract import Conclusion, Results, unfinished
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from attnrate.experiments.contract import (
+    Conclusion,
+    Outcome,
+    Results,
+    Work,
+    from_plain,
+    to_plain,
+    unfinished,
+)
+
+
+class Halved(Outcome):
+    value: float
+    steps: tuple[int, ...] = ()
+
+
+class Halving(Work, work="propositions.halving"):
+    start: float
+
+    def run(self) -> Halved:
+        return Halved(self.start / 2, (1, 2))
+
+
+def test_work_and_outcomes_are_frozen_and_survive_json_without_a_decorator() -> None:
+    job = Halving(start=3.0, seed=4)
+    assert job == Halving(start=3.0, seed=4) != Halving(start=3.0)
+    assert job.settings["seed"] == 4
+    assert job.settings["target"] == {"work": "propositions.halving", "start": 3.0}
+    assert Work.kinds["propositions.halving"] is Halving
+    assert from_plain(Halved, to_plain(job.run())) == Halved(1.5, (1, 2))
+    with pytest.raises(FrozenInstanceError):
+        job.start = 1.0  # type: ignore[misc]
+    with pytest.raises(TypeError, match="positional"):
+        Halving(3.0)  # type: ignore[misc]
 
 
 def test_no_model_is_finished_because_of_data_only_if_there_is_none() -> None:
