@@ -65,3 +65,9 @@ def test_the_slopes_interval_holds_the_exponent_as_often_as_it_says() -> None:
 
 def test_one_point_has_no_slope() -> None:
     assert math.isnan(slope([1.0], [1.0]).value)
+
+
+def test_an_error_of_zero_among_others_leaves_the_geometric_interval_open_not_broken() -> None:
+    found = geometric_mean([0.0, 0.01])
+    assert 0 < found.value < 0.01
+    assert (found.low, found.high) == (0.0, math.inf)

@@ -1,6 +1,7 @@
 """Intervals over repetitions (seeds, inputs): means, and slopes of power laws."""
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 _LEVEL = 0.95
+_LARGEST_LOG = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,12 @@ def mean(values: Sequence[float]) -> Interval:
 def geometric_mean(values: Sequence[float]) -> Interval:
     """The geometric mean with Student's interval for the logarithms: for errors over decades."""
     logs = mean([math.log(max(value, 1e-300)) for value in values])
-    return Interval(math.exp(logs.value), math.exp(logs.low), math.exp(logs.high), logs.count)
+    # an error of 0 among others makes an interval beyond all numbers
+    value, low, high = (
+        math.inf if log > _LARGEST_LOG else math.exp(log)
+        for log in (logs.value, logs.low, logs.high)
+    )
+    return Interval(value, low, high, logs.count)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Interval:

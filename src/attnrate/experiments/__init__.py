@@ -9,6 +9,7 @@
 - `record.py` keeps conclusions as JSON
 """
 
+from collections import Counter
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -23,6 +24,9 @@ def experiments() -> dict[str, Experiment]:
     """All experiments of the files of `paper/` by name, in the order of the page."""
     files = [import_module(f"{paper.__name__}.{one.name}") for one in iter_modules(paper.__path__)]
     found = [one for file in files for one in vars(file).values() if isinstance(one, Experiment)]
+    twice = [name for name, count in Counter(one.name for one in found).items() if count > 1]
+    if twice:
+        raise TypeError(f"two experiments have the name {twice[0]!r}; rename one of them")
     return {one.name: one for one in sorted(found, key=lambda one: one.order)}
 
 

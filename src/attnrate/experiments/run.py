@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args, get_type_hints
 
-from attnrate.errors import InputError, require_choice
+from attnrate.errors import InputError, hint, require_choice
 from attnrate.experiments import experiments, load
 from attnrate.experiments import names as all_names
 from attnrate.experiments.contract import (
@@ -35,6 +35,7 @@ from attnrate.fitting.engines import make_engine
 from attnrate.fitting.job import Job, Plain, Sized
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.records import Failed, Finished
+from attnrate.fitting.spec import require_distinct
 from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
 from attnrate.folders import as_path, look_at, make_folder, read_mark, write_mark
@@ -201,13 +202,21 @@ def planned(name: str, preset: Preset) -> Planned:
     """The jobs of the experiment of that name, with all settings of fits spelled out."""
     experiment = load(name)
     try:
-        return Planned(experiment, _spelled_out(experiment.plan(preset)))
+        jobs = _spelled_out(experiment.plan(preset))
+        # listed twice, one result would count as two
+        require_distinct(one.job for one in jobs)
+        return Planned(experiment, jobs)
+    except InputError as problem:
+        return Planned(experiment, failed=str(problem))
     except Exception:  # one experiment that cannot be set up must not stop the others
         return Planned(experiment, failed=traceback.format_exc(limit=-4))
 
 
 def _spelled_out(jobs: Sequence[Sized[Job]]) -> tuple[Sized[Job], ...]:
     """All fits at once: targets and models that they share are then built once."""
+    for one in jobs:
+        if not isinstance(one, Sized):
+            raise InputError("a plan lists jobs with their seconds", one, "As Sized(job, 3.0).")
     fits = [one.job for one in jobs if isinstance(one.job, Fit)]
     whole = iter(complete(fit.trial for fit in fits))
     return tuple(
@@ -288,7 +297,11 @@ def run_job(settings: Plain) -> Plain:
 def _kind(work: str) -> type[Work]:
     experiment = work.partition(".")[0]
     if experiment.replace("_", "-") not in experiments():
-        raise InputError("the work is of no experiment", work, "Name it as EXPERIMENT.NAME.")
+        raise InputError(
+            "the work is of no experiment",
+            work,
+            f"EXPERIMENT.NAME; {hint(experiment, experiments())}",
+        )
     if work not in Work.kinds:
         known = sorted(name for name in Work.kinds if name.startswith(f"{experiment}."))
         raise InputError("that experiment has no such work", work, f"It has {known}.")
