@@ -1,20 +1,13 @@
 """Settings: what types allow goes in, anything else is named; tables and Python say the same."""
 
 import math
-import os
-import re
-import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import attnrate
 from attnrate.errors import InputError, require_whole
 from attnrate.models import GRU
 from attnrate.models.base import MODELS
@@ -176,29 +169,3 @@ def test_a_checked_number_is_either_refused_or_what_was_given(value: Any) -> Non
         with pytest.raises(InputError) as refused:
             same(value)
         assert refused.value.value is value
-
-
-@pytest.mark.parametrize(
-    ("room", "settings"),
-    [
-        ("targets", ["target.kind=ramp", "target.slope=2", "model.kind=gru"]),
-        ("models", ["target.kind=gravity", "model.kind=pointwise"]),
-    ],
-)
-def test_the_files_that_contributing_shows_work_by_being_there(
-    room: str, settings: list[str], tmp_path: Path
-) -> None:
-    # a copy of the package, so that the file lies where CONTRIBUTING.md says it should
-    shutil.copytree(Path(attnrate.__file__).parent, tmp_path / "attnrate")
-    page = Path(__file__).parents[1].joinpath("CONTRIBUTING.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (shown,) = [block for block in blocks if f"from attnrate.{room}" in block]
-    (tmp_path / "attnrate" / room / "shown.py").write_text(shown, encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, "-m", "attnrate.cli", "fit", *settings, "recipe.steps=2"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.stdout.startswith("mse "), ended.stderr

@@ -6,6 +6,7 @@ import pytest
 
 from attnrate.experiments.contract import (
     Conclusion,
+    FitOutcome,
     Outcome,
     Results,
     Work,
@@ -48,3 +49,17 @@ def test_no_model_is_finished_because_of_data_only_if_there_is_none() -> None:
     assert unfinished(gone, (), "data").paragraphs == ("The data could not be had: no client",)
     assert gone.gaps == " 2 of 2 models are missing: no client"
     assert Results().gaps == ""
+
+
+def test_work_has_a_name_of_its_own_and_says_what_it_returns() -> None:
+    with pytest.raises(TypeError, match="two kinds of work are named 'propositions.checks'"):
+
+        class Again(Work, work="propositions.checks"):
+            def run(self) -> FitOutcome:
+                raise NotImplementedError
+
+    with pytest.raises(TypeError, match="Unsaid.run must say which Outcome it returns"):
+
+        class Unsaid(Work, work="contract.unsaid"):
+            def run(self) -> Outcome:
+                raise NotImplementedError

@@ -19,6 +19,7 @@ back by themselves.
         def run(self) -> BoundsOutcome: ...
 """
 
+import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +45,7 @@ Preset = Literal["quick", "paper"]
 @dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Outcome:
-    """What a job comes to: subclasses are frozen dataclasses of numbers, words, tuples and such."""
+    """What a job comes to: a frozen dataclass by its base, of finite numbers, words and tuples."""
 
     def __init_subclass__(cls, kw_only: bool = False) -> None:
         dataclass(frozen=True, kw_only=kw_only)(cls)
@@ -64,7 +65,10 @@ class Missing(Exception):  # noqa: N818 - it is a result, kept until the next ru
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Work(ABC):
-    """A job that is no fit. Its fields, the seed apart, are its settings.
+    """A job that is no fit: a dataclass by its base. Its fields, the seed apart, are its settings.
+
+    The settings are what a finished job is known by, the code is not: after a change of `run` use
+    another folder, or change a setting.
 
     `work` is "EXPERIMENT.NAME", with _ for - in the experiment's name. It goes into the key, as it
     did in stores of earlier versions.
@@ -78,12 +82,20 @@ class Work(ABC):
     def __init_subclass__(cls, work: str = "") -> None:
         dataclass(frozen=True, kw_only=True)(cls)
         if work:
+            other = Work.kinds.get(work)
+            if other is not None and other.__module__ != cls.__module__:
+                raise TypeError(f"two kinds of work are named {work!r}, the other is {other}")
+            if inspect.get_annotations(cls.run).get("return") in (None, Outcome):
+                raise TypeError(f"{cls.__qualname__}.run must say which Outcome it returns")
             cls.work = work
             Work.kinds[work] = cls
 
     @abstractmethod
     def run(self) -> Outcome:
-        """Do it, in a worker with one thread; `Missing` where data cannot be had."""
+        """Do it, in a worker with one thread; `Missing` where data cannot be had.
+
+        Its annotation says which `Outcome` it returns, and by that the stored one is read again.
+        """
 
     @property
     def settings(self) -> Plain:
@@ -116,7 +128,10 @@ class FitOutcome(FittedOutcome):
 
 @dataclass(frozen=True, eq=False)
 class Fit(Generic[L]):
-    """A job that fits a model to a target; `label` is a dataclass by which it is found again."""
+    """A job that fits a model to a target; `label` is a dataclass by which it is found again.
+
+    `kits.fits` asks labels for their `seed`, and for a `size` where errors over sizes are wanted.
+    """
 
     label: L
     trial: Trial
@@ -212,8 +227,8 @@ Plan = Sequence[Sized[Job]]
 class Experiment:
     """One figure, table or question: its name on the command line, its jobs, its conclusion.
 
-    `place` is where the paper has it, `order` where it stands on the page; `parts` are names of
-    parts of it, which come with the whole.
+    `place` is where the paper has it, `order` where it stands on the page (the paper's are tens up
+    to 160); `parts` are names of parts of it, which come with the whole.
     """
 
     name: str

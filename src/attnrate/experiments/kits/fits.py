@@ -1,5 +1,6 @@
 """Errors of finished fits over sizes and seeds: means, ratios, exponents, power laws, curves."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -94,7 +95,12 @@ def paired(
     found: dict[tuple[object, ...], list[float]] = {}
     for one in below:
         found.setdefault(place(one), []).extend(errors([one]))
-    return [a / b for one in above for a in errors([one]) for b in found.get(place(one), [])]
+    return [
+        a / b if b else math.inf
+        for one in above
+        for a in errors([one])
+        for b in found.get(place(one), [])
+    ]
 
 
 def listed(found: Mapping[str, object]) -> str:
