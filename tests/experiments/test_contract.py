@@ -14,6 +14,7 @@ from attnrate.experiments.contract import (
     to_plain,
     unfinished,
 )
+from attnrate.experiments.paper.propositions import Checks
 
 
 class Halved(Outcome):
@@ -52,13 +53,15 @@ def test_no_model_is_finished_because_of_data_only_if_there_is_none() -> None:
 
 
 def test_work_has_a_name_of_its_own_and_says_what_it_returns() -> None:
-    with pytest.raises(TypeError, match="two kinds of work are named 'propositions.checks'"):
+    with pytest.raises(
+        TypeError, match=r"named 'propositions\.checks', .*paper\.propositions\.Checks"
+    ):
 
-        class Again(Work, work="propositions.checks"):
+        class Again(Work, work=Checks.work):
             def run(self) -> FitOutcome:
                 raise NotImplementedError
 
-    with pytest.raises(TypeError, match="Unsaid.run must say which Outcome it returns"):
+    with pytest.raises(TypeError, match=r"Unsaid\.run must say which Outcome it returns"):
 
         class Unsaid(Work, work="contract.unsaid"):
             def run(self) -> Outcome:

@@ -16,7 +16,7 @@ from attnrate.experiments.contract import (
     Conclusion,
     Experiment,
     Fit,
-    Outcome,
+    FitOutcome,
     Results,
     Work,
 )
@@ -53,7 +53,7 @@ class Label:
 class NoSuchWork(Work, work="propositions.no_such_work"):
     """Work that its worker cannot find, for its experiment does not have it."""
 
-    def run(self) -> Outcome:
+    def run(self) -> FitOutcome:
         raise AssertionError
 
 
