@@ -104,3 +104,12 @@ def test_a_folder_of_somebody_else_is_not_written_to(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "not made by attnrate" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_comparison_with_a_folder_that_has_no_verdicts_is_refused(tmp_path: Path) -> None:
+    mark = {"made_by": "attnrate reproduce", "format": 1, "preset": "quick"}
+    (tmp_path / "attnrate.json").write_text(json.dumps(mark), encoding="utf-8")
+    ended = attnrate("report", str(tmp_path), "--against", str(tmp_path))
+    assert ended.returncode == 2
+    assert "without verdicts" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["attnrate.json"]

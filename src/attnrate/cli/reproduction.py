@@ -7,6 +7,7 @@ import typer
 
 from attnrate.cli.output import EngineOption, JsonOption, WorkersOption, app, fail, print_json
 from attnrate.cli.stopping import STOPPED
+from attnrate.errors import InputError
 
 if TYPE_CHECKING:
     from attnrate.reproduction import Reproduction
@@ -55,6 +56,10 @@ def report(
     from attnrate.reproduction import report as write
 
     other = None if against is None else read(against)
+    if other is not None and not other.claims:
+        raise InputError(
+            "--against names a folder without verdicts", str(against), "Run attnrate report on it."
+        )
     done = write(folder)
     _tell(done, as_json, None if other is None else agreement(done, other))
 
