@@ -13,7 +13,17 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The order of docs/architecture.md, with the rooms that are still to come.
 ROOMS = [
-    *("errors", "settings", "typed", "files", "folders", "statistics", "progress", "figures"),
+    *(
+        "errors",
+        "found",
+        "settings",
+        "typed",
+        "files",
+        "folders",
+        "statistics",
+        "progress",
+        "figures",
+    ),
     *("targets", "models", "data", "theory", "fitting", "training", "spectra"),
     *("experiments", "report", "reproduction", "cli"),
 ]

@@ -16,8 +16,6 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import fields, replace
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -34,6 +32,7 @@ from typing import (
 from pydantic import ConfigDict, PlainValidator, ValidationError, validate_call
 
 from attnrate.errors import InputError, hint, require_number, require_whole
+from attnrate.found import modules_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -268,6 +267,5 @@ class Kinds(Generic[C]):
 
     @functools.cached_property
     def _found(self) -> dict[str, C]:
-        for module in iter_modules(import_module(self._room).__path__):
-            import_module(f"{self._room}.{module.name}")
+        modules_of(self._room)
         return self._known

@@ -60,7 +60,7 @@ def test_wrong_settings_are_named_with_their_value(name: str, value: object) -> 
     assert caught.value.value is value or caught.value.value == value
 
 
-@pytest.mark.parametrize("recipe", ["stronk", 3, None])
+@pytest.mark.parametrize("recipe", ["stronk", 3, None, ["strong"], {"name": "strong"}])
 def test_an_unknown_recipe_is_refused(recipe: object) -> None:
     with pytest.raises(InputError, match="strong"):
         as_recipe(recipe)

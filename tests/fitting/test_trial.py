@@ -100,6 +100,7 @@ def test_completing_a_warm_start_leaves_them_alone_too() -> None:
     ("recipe", "value", "words"),
     [
         ({"name": "strog"}, "strog", "Did you mean 'strong'"),
+        ({"name": ["strong"]}, ["strong"], "recipe.name is not known"),
         ({"stpes": 3}, 3, "Did you mean 'steps'"),
     ],
 )

@@ -11,18 +11,17 @@
 
 from collections import Counter
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from attnrate.errors import InputError, hint
 from attnrate.experiments import paper
 from attnrate.experiments.contract import Experiment
+from attnrate.found import modules_of
 
 
 @cache
 def experiments() -> dict[str, Experiment]:
     """All experiments of the files of `paper/` by name, in the order of the page."""
-    files = [import_module(f"{paper.__name__}.{one.name}") for one in iter_modules(paper.__path__)]
+    files = modules_of(paper.__name__)
     found = [one for file in files for one in vars(file).values() if isinstance(one, Experiment)]
     twice = [name for name, count in Counter(one.name for one in found).items() if count > 1]
     if twice:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_whole
-from attnrate.fitting.device import as_device, as_threads
+from attnrate.fitting.device import as_device, as_threads, torch_threads
 from attnrate.fitting.recipe import Recipe, RecipeLike, as_recipe
 from attnrate.fitting.train import JUDGING, LARGEST_SEED, Look, Run, train
 from attnrate.fitting.warm import compiled_within
@@ -112,11 +112,9 @@ def fit(
             type(model).__name__,
             "Pass a function without arguments, as lambda: LinearRNN(1, 1); or starts=1.",
         )
-    before = torch.get_num_threads()
-    torch.set_num_threads(workers)
     errors, seconds, steps = [], 0.0, 0
     best: _Start | None = None
-    try:
+    with torch_threads(workers):
         for index in range(chosen.starts):
             start = _started(target, model, chosen, number, index, place, watch)
             errors.append(math.nan if start.run.diverged else start.run.lowest)
@@ -125,8 +123,6 @@ def fit(
                 best = start
         assert best is not None
         error = judged(best.run.model, target, best.seed)
-    finally:
-        torch.set_num_threads(before)
     lost = best.run.diverged
     return Fit(
         error=math.nan if lost else error.value,

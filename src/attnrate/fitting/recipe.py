@@ -7,7 +7,7 @@ and so takes smaller steps.
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeGuard
 
 import torch
 
@@ -29,9 +29,9 @@ class Recipe:
     The fit ends early when the error on validation inputs, looked at every `check_every` steps, has
     not fallen by the share `gain` within `patience` looks. A run that diverges, or whose step falls
     to zero while it is no better than a constant, is begun again with a third of the step size,
-    `retries` times. With start="compiled" a Transformer begins at the
-    one that the proof constructs for its head size, not at its own weights. Of `starts` such fits
-    from other weights and other data the best is taken; a compiled start differs in data alone.
+    `retries` times. With start="compiled" a Transformer begins at the one that the proof constructs
+    for its head size, not at its own weights. Of `starts` such fits from other weights and other
+    data the best is taken; a compiled start differs in data alone.
     """
 
     name: str
@@ -85,8 +85,12 @@ WARM = Recipe("warm", lr=1e-3, start="compiled")
 RECIPES = {recipe.name: recipe for recipe in (PAPER, STRONG, WARM)}
 
 
+def _is_name(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and value in RECIPES
+
+
 def _require_recipe(name: str, recipe: object) -> object:
-    if not isinstance(recipe, Recipe) and recipe not in RECIPES:
+    if not isinstance(recipe, Recipe) and not _is_name(recipe):
         raise InputError(f"{name} must be a Recipe or a name", recipe, hint(str(recipe), RECIPES))
     return recipe
 
@@ -105,7 +109,7 @@ def as_recipe(recipe: RecipeLike, **changes: object) -> Recipe:
 def recipe_of(settings: Table) -> Recipe:
     """The recipe called `name` ("strong" if there is no name), with its other settings changed."""
     name = settings.get("name", STRONG.name)
-    if name not in RECIPES:
+    if not _is_name(name):
         raise InputError("recipe.name is not known", name, hint(str(name), RECIPES))
     return changed(RECIPES[name], settings, "recipe")
 

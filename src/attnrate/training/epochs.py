@@ -25,14 +25,14 @@ from attnrate.errors import (
     require_number,
     require_whole,
 )
-from attnrate.fitting.device import as_device, as_threads
+from attnrate.fitting.device import as_device, as_threads, torch_threads
 from attnrate.fitting.recipe import LARGEST_RATE
 from attnrate.progress import Progress
 from attnrate.settings import Count, Positive, by, checked_fields
 from attnrate.targets.seeds import spread
 from attnrate.training import checkpoint as store
 from attnrate.training.feed import Ahead, Batch, Feed, Outcome
-from attnrate.training.machine import fast_precision, kept_memory, torch_threads
+from attnrate.training.machine import fast_precision, kept_memory
 from attnrate.training.muon import Muon
 from attnrate.typed import require_types
 

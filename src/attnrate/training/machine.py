@@ -1,4 +1,4 @@
-"""What training takes of the machine: memory that stays, threads, and the precision that is fast.
+"""What training takes of the machine: memory that stays, and the precision that is fast.
 
 Each step frees hundreds of megabytes of intermediate values. The C library of Linux (glibc) hands
 them back to the system, which clears every page when the next step asks again: an eighth of the
@@ -49,17 +49,6 @@ def _glibc() -> ctypes.CDLL | None:
         return None
     names = ("gnu_get_libc_version", "mallopt", "malloc_trim")
     return libc if all(hasattr(libc, name) for name in names) else None
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """While it is open, torch computes with so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def fast_precision(device: torch.device) -> Literal["float32", "bfloat16"]:

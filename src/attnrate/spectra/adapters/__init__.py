@@ -11,20 +11,17 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import cast
 
 from torch import nn
 
 from attnrate.errors import InputError
+from attnrate.found import modules_of
 from attnrate.spectra.batches import require_module
 from attnrate.spectra.capture import Adapter, Edit, See, Site
 
 _ADAPTERS: list[Adapter] = [
-    adapter
-    for found in iter_modules(__path__)
-    for adapter in getattr(import_module(f"{__name__}.{found.name}"), "ADAPTERS", ())
+    adapter for file in modules_of(__name__) for adapter in getattr(file, "ADAPTERS", ())
 ]
 
 
