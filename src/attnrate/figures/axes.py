@@ -59,7 +59,10 @@ def whole_step(low: float, high: float) -> int:
 
 
 def log_ticks(low: float, high: float, values: Iterable[Number]) -> list[tuple[Number, str]]:
-    """Ticks that can be read: at the sizes if they are few, at powers of ten, or at 1, 2, 5."""
+    """Ticks that can be read: at the sizes if they are few, at powers of ten, or at 1, 2, 5.
+
+    An axis of less than a factor of two has them at as many digits as it takes to have two.
+    """
     kept = sorted({v for v in values if math.isfinite(v) and v > 0})
     if 1 < len(kept) <= MOST_SIZES and all(float(v).is_integer() for v in kept):
         places = [v for i, v in enumerate(kept) if i == 0 or v > 1.15 * kept[i - 1]]
@@ -70,6 +73,9 @@ def log_ticks(low: float, high: float, values: Iterable[Number]) -> list[tuple[N
         for inner in ((1, 2, 5), tuple(range(1, 10))):
             if sum(low <= place <= high for place in places) < 3:
                 places = [m * 10.0**k for k in decades for m in inner]
+        for parts in (2, 5, 10, 20, 50, 100, 200, 500, 1000):
+            if sum(low <= place <= high for place in places) < 2:
+                places = [m / parts * 10.0**k for k in decades for m in range(parts, 10 * parts)]
     places = [place for place in places if low <= place <= high]
     plain = all(1e-3 < place < 1e5 for place in places)
     return [(place, _tick_word(place, plain)) for place in places]
@@ -79,5 +85,5 @@ def _tick_word(value: Number, plain: bool) -> str:
     exponent = math.floor(math.log10(value) + 1e-9)
     if plain or 0 <= exponent <= 1:
         return f"{value:.6g}"
-    mantissa = round(value / 10.0**exponent)
-    return power(exponent) if mantissa == 1 else f"{mantissa}×{power(exponent)}"
+    mantissa = f"{value / 10.0**exponent:.4g}"
+    return power(exponent) if mantissa == "1" else f"{mantissa}×{power(exponent)}"
