@@ -39,6 +39,7 @@ check: $(READY)-check
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+	@$(PY) -m basedpyright
 
 bench: $(READY)-test
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(PY) $$script || exit 1; done
@@ -50,17 +51,18 @@ docs: $(READY)-docs
 
 clean:
 	rm -rf $(VENV) site dist build demo.png reproduction-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written only after its install has succeeded, and is out of date as soon as what is
-# to be installed has changed. `check` also serves `test`, and each serves what needs the core alone.
+# to be installed has changed. `check` also serves `test`, which serves `docs`, since the tests open
+# the site; each serves what needs the core alone.
 $(READY)-core: SERVES := core
 $(READY)-report: EXTRAS := [report,data]
 $(READY)-report: SERVES := core report
 $(READY)-test: EXTRAS := [test]
-$(READY)-test: SERVES := core report test
+$(READY)-test: SERVES := core report docs test
 $(READY)-check: EXTRAS := [check,test]
-$(READY)-check: SERVES := core report test check
+$(READY)-check: SERVES := core report docs test check
 $(READY)-docs: EXTRAS := [docs]
 $(READY)-docs: SERVES := core docs
 

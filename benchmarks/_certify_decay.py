@@ -1,10 +1,11 @@
-"""How often the intervals of `fit_decay` hold the truth, and how often it refuses what is no law.
+"""How often intervals of `fit_decay` contain the truth, and how often it refuses what is no law.
 
-The cells and decoys are those of tests/theory/decay_simulations.py, whose small version is a test;
-here each is drawn `--count` times. A cell passes when its count is compatible with a coverage
+The cells and decoys are those of tests/theory/decay_simulations.py, which runs a small version as a
+test; here each is drawn `--count` times. A cell passes when its count is compatible with a coverage
 between 0.92 and 0.98 (one-sided binomial tests at 1 %), and each kind of cells when its pooled
-coverage lies within. Superexponential spectra are to be recognised in 90 % with 2 % noise; their
-order has no interval. Another `--seed` draws other spectra. `--json FILE` keeps the numbers.
+coverage lies within these limits. Superexponential spectra with 2 % noise must be recognised in 90
+% of the draws; their order has no interval. `--seed` draws other spectra, `--json FILE` keeps the
+numbers.
 """
 
 import argparse
@@ -28,7 +29,7 @@ SLOWEST_MS = 30.0
 def coverage(
     kind: str, cells: Sequence[simulations.Cell], count: int, seed: int
 ) -> list[simulations.Score]:
-    """Draws and prints the cells of one kind."""
+    """Draw the cells of one kind and print their coverage."""
     print(f"\n{kind:44} recognised  coverage")
     scores = []
     for cell in cells:
@@ -43,7 +44,7 @@ def coverage(
 def recognition(
     cells: Sequence[simulations.Cell], count: int, seed: int
 ) -> list[simulations.Score]:
-    """Draws and prints the superexponential cells."""
+    """Draw the superexponential cells and print how many are recognised."""
     print(f"\n{'faster than any exponential':44} recognised")
     scores = []
     for cell in cells:
@@ -54,7 +55,7 @@ def recognition(
 
 
 def refusals(count: int, seed: int) -> list[simulations.Refusal]:
-    """Draws and prints the decoys."""
+    """Draw the decoys and print how many are refused."""
     print(f"\n{'what is no law':44} {'refused':>10}   too few")
     found = []
     for decoy in simulations.decoys():
@@ -65,7 +66,7 @@ def refusals(count: int, seed: int) -> list[simulations.Refusal]:
 
 
 def milliseconds(turns: int = 20) -> float:
-    """Of one fit of 100 values, the median over noisy laws, in time of the processor."""
+    """The processor time of one fit of 100 values: the median over noisy laws."""
     rng = np.random.default_rng(0)
     k = np.arange(1.0, 101.0)
     laws = (k**-1.0, k**-1.0 + 1e-3, np.exp(-0.1 * k))
@@ -80,13 +81,13 @@ def milliseconds(turns: int = 20) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the table and what passes; 0 if everything does, else 1."""
+    """Print the tables and the requirements; return 0 if all are met, else 1."""
     parser = argparse.ArgumentParser(
         prog="certify.py decay", description=str(__doc__).splitlines()[0]
     )
-    parser.add_argument("--count", type=int, default=200, help="spectra a cell")
-    parser.add_argument("--seed", type=int, default=0, help="of the spectra (tests draw with 0)")
-    parser.add_argument("--json", metavar="FILE", help="write the results there, too")
+    parser.add_argument("--count", type=int, default=200, help="number of spectra per cell")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the spectra (the tests use 0)")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
     asked = parser.parse_args(arguments)
     low, high = simulations.LIMITS
     groups = {

@@ -1,9 +1,9 @@
-"""How often what `pod` claims is true, over random couplings; and what slow couplings take now.
+"""How often the claims of `pod` are true over random couplings, and the time of slow couplings.
 
-The family is that of tests/theory/coupling_family.py, whose small version is a test. Accuracies
-and budgets are drawn at random, because a claim must hold whatever was asked for. Truth is measured
-at a million points a coupling. `--count` and `--seed` choose other members, `--json FILE` keeps the
-numbers of each.
+The family is that of tests/theory/coupling_family.py, which runs a small version as a test.
+Accuracy and budget are drawn at random, because a claim must hold for every request. The truth is
+measured at a million points per coupling. `--count` and `--seed` choose other members, `--json
+FILE` keeps the numbers of each.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SLOWEST_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Row:
-    """One member: what was asked, claimed and true."""
+    """One member of the family: what was requested, claimed and true."""
 
     seed: int
     kind: str
@@ -49,17 +49,17 @@ class Row:
 
     @property
     def residual_wrong(self) -> bool:
-        """Whether more is left than claimed, beyond the standard errors of the truth."""
+        """Whether the true residual exceeds the claim by more than its standard errors."""
         return self.residual_true - self.residual_doubt > self.residual_claimed
 
     @property
     def error_wrong(self) -> bool:
-        """Whether a singular value is off by more than claimed."""
+        """Whether the error of a singular value exceeds the claim."""
         return self.error_true > self.error_claimed
 
 
 def tried(seed: int) -> Row:
-    """The member of that seed, with an accuracy and a budget drawn at random."""
+    """Decompose the member with this seed, with an accuracy and a budget drawn at random."""
     made = family.member(seed)
     rng = np.random.default_rng(seed)
     rtol, budget = 10.0 ** int(rng.integers(-12, -2)), int(10 ** rng.uniform(4.5, 6.3))
@@ -97,7 +97,7 @@ def far(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 SAMPLES = np.random.default_rng(0).normal(size=(5000, 3))
-#: what took 9 to 98 s in 0.1.0: name, rho, domain, largest rank, seconds that it may take
+#: couplings that took 9 to 98 s in 0.1.0: name, rho, domain, largest rank, allowed seconds
 SLOW = [
     ("|u - v|^0.3", lambda u, v: np.abs(u - v) ** 0.3, (0, 1), 512, None),
     ("|u² - v|", lambda u, v: np.abs(u**2 - v), (0, 1), 512, None),
@@ -110,13 +110,13 @@ SLOW = [
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the tables and what passes; 0 if everything does, else 1."""
+    """Print the tables and the requirements; return 0 if all are met, else 1."""
     parser = argparse.ArgumentParser(
         prog="certify.py pod", description=str(__doc__).splitlines()[0]
     )
     parser.add_argument("--count", type=int, default=2000, help="couplings")
-    parser.add_argument("--seed", type=int, default=0, help="of the first of them")
-    parser.add_argument("--json", metavar="FILE", help="write the results there, too")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first member")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", AccuracyWarning)
     rows: list[Row] = []

@@ -1,7 +1,7 @@
-"""What every benchmark ends with: its requirements, each met or not, and the machine it ran on.
+"""The end of every benchmark: its requirements, each met or not, and the machine it ran on.
 
-A script of this folder first puts the folder behind Python's own, as a neighbour is called
-profile.py, which must not stand for Python's module of that name; then it imports this one.
+A script of this folder must move the folder behind Python's own in sys.path before it imports this
+module, because profile.py in this folder would otherwise hide Python's module of that name.
 """
 
 import os
@@ -18,14 +18,14 @@ def require(met: bool, what: str) -> None:
 
 
 def all_required(requirements: Mapping[str, bool]) -> bool:
-    """Print every requirement, by its text; whether all of them are met."""
+    """Print every requirement with its text; return whether all of them are met."""
     for what, met in requirements.items():
         require(met, what)
     return all(requirements.values())
 
 
 def cpu_model() -> str:
-    """The processor's name as the system tells it."""
+    """The name of the processor as the system reports it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text(encoding="utf-8").splitlines():
@@ -35,10 +35,10 @@ def cpu_model() -> str:
 
 
 def machine(*libraries: str, **more: object) -> dict[str, object]:
-    """Print processor, date and versions, in one line, and give them back by name.
+    """Print processor, date and versions in one line, and return them by name.
 
-    `libraries` are modules whose versions matter; `more` is what else there is to say, such as the
-    number of threads.
+    `libraries` are modules whose versions matter; `more` adds further facts, such as the number
+    of threads.
     """
     facts: dict[str, object] = {
         "cpu": cpu_model(),

@@ -1,6 +1,6 @@
-"""Whether what attnrate claims is true: `certify.py pod` and `certify.py decay`, or both.
+"""Test whether what attnrate claims is true: `certify.py pod` and `certify.py decay`, or both.
 
-Options after the name of a part are its own; `certify.py pod --help` lists them.
+Options after the name of a part belong to that part; `certify.py pod --help` lists them.
 """
 
 import os
@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# behind Python's own folders, as a neighbour is called profile.py
+# behind Python's own folders: profile.py here must not hide Python's module
 sys.path.append(sys.path.pop(0))
 sys.path.append(str(HERE.parent / "tests" / "theory"))
-# read by the linear algebra when numpy is imported, hence before it
+# set before numpy is imported, when the linear algebra reads it
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
@@ -22,7 +22,7 @@ PARTS = {"pod": _certify_pod.main, "decay": _certify_decay.main}
 
 
 def main(arguments: list[str]) -> int:
-    """Run the part that is named, with its options, or all of them; 0 if everything passes."""
+    """Run the named part with its options, or all parts; return 0 if everything passes."""
     if arguments and arguments[0] not in PARTS:
         print(f"certify.py: parts are {' and '.join(PARTS)}: got {arguments[0]!r}", file=sys.stderr)
         return 2

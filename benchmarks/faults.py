@@ -2,10 +2,10 @@
 
     python benchmarks/faults.py [arguments] [files] [kills] [disks] [--quick] [--seed N]
 
-Every case is drawn from its part, its number and the seed alone, and a case that fails is printed
-with the line that runs it again (`--only N`). No case may end in a traceback or with an exit code
-other than 0, 1, 2 and 130, lose what was finished, leave a process running, or change a file of the
-user's. Commands run in new folders with a cache of their own; none of them can reach a network.
+Every case is determined by its part, its number and the seed. A case that fails is printed with the
+command that runs it again (`--only N`). No case may end in a traceback or with an exit code other
+than 0, 1, 2 and 130, lose finished work, leave a process running, or change a file of the user.
+Commands run in new folders with a cache of their own; none of them can reach a network.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # behind Python's own folders, as a neighbour is called profile.py
+    # behind Python's own folders: profile.py here must not hide Python's module
     sys.path.append(sys.path.pop(0))
 
 COUNTS = {"arguments": 10_000, "files": 500, "kills": 100, "disks": 1}
@@ -23,12 +23,14 @@ parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("parts", nargs="*", help=f"of {', '.join(COUNTS)}; all")
 parser.add_argument("--quick", action="store_true", help="a few cases of each")
 parser.add_argument("--seed", type=int, default=17)
-parser.add_argument("--only", type=int, help="run the case of this number of one part")
-parser.add_argument("--count", type=int, help="how many cases of a part, instead of its own")
-parser.add_argument("--json", metavar="FILE", help="write the records there, too")
+parser.add_argument("--only", type=int, help="run only the case with this number, of one part")
+parser.add_argument(
+    "--count", type=int, help="number of cases per part (default: that of the part)"
+)
+parser.add_argument("--json", metavar="FILE", help="also write the records to this file")
 parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
 ARGUMENTS = parser.parse_args()
-# read by the linear algebra when numpy is imported, hence before it
+# set before numpy is imported, when the linear algebra reads it
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
@@ -48,7 +50,7 @@ from faults_parts.tally import FAULTS, Seen, from_line, print_table  # noqa: E40
 
 
 def isolated(place: Path) -> None:
-    """No home, cache, network or package client but what is in the folder."""
+    """Hide home, cache, network and package clients, except what is in the folder."""
     for name in ("home", "cache", "programs", "tmp"):
         (place / name).mkdir(exist_ok=True)
         (place / name).chmod(0o777)
@@ -68,7 +70,7 @@ def isolated(place: Path) -> None:
 
 
 def in_process(part: str, place: Path, count: int, tell: Callable[[Seen], None]) -> list[str]:
-    """The parts that call commands within a process, in a child that may be lost on the way."""
+    """Run the parts that call commands within a process, in a child that may be killed."""
     first, total = (
         (ARGUMENTS.only, ARGUMENTS.only + 1) if ARGUMENTS.only is not None else (0, count)
     )
@@ -91,7 +93,7 @@ def in_process(part: str, place: Path, count: int, tell: Callable[[Seen], None])
 
 
 def child(part: str, place: Path, total: int, first: int) -> int:
-    """The process that calls commands: a line a case."""
+    """Call commands in this process and print one line per case."""
     limit_memory()
     os.umask(0o022)
     out = os.fdopen(os.dup(1), "w")

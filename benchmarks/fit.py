@@ -11,7 +11,7 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if __name__ == "__main__":
-    # behind Python's own folders, as a neighbour is called profile.py
+    # behind Python's own folders: profile.py here must not hide Python's module
     sys.path.append(sys.path.pop(0))
 
 import argparse
@@ -59,7 +59,7 @@ def require(met: bool, what: str) -> None:
 def plain_adam(
     target: Target, make: Callable[[], torch.nn.Module], steps: int, seed: int = 0
 ) -> tuple[float, float]:
-    """What one would write: Adam, lr 1e-3, batch 128; the seconds of training and the error."""
+    """Train with a plain loop: Adam, lr 1e-3, batch 128. Return seconds of training and error."""
     torch.manual_seed(seed)
     model = make()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -131,7 +131,7 @@ def rnn() -> None:
 
 
 def polish() -> None:
-    """Does a phase of L-BFGS after `strong` pay? Against as many seconds of more SOAP steps."""
+    """Test whether L-BFGS after `strong` helps, compared with equally long further SOAP steps."""
     problems: dict[str, tuple[Target, Callable[[], torch.nn.Module]]] = {
         "fig1": (spectral_target(1.0, 6), lambda: Transformer(1, 1, m_h=6)),
         "table2": (linear_target("exponential", 32), table2_model),
@@ -151,7 +151,7 @@ def polish() -> None:
 
 
 def lbfgs(target: Target, model: torch.nn.Module, seconds: float) -> float:
-    """The error after that long of L-BFGS on 1,024 fixed sequences, in float64."""
+    """The error after this many seconds of L-BFGS on 1,024 fixed sequences, in float64."""
     model = copy.deepcopy(model).double().train()
     x = target.sample(1024, 1)
     y = target(x)
@@ -172,7 +172,7 @@ def lbfgs(target: Target, model: torch.nn.Module, seconds: float) -> float:
 
 
 def seen() -> None:
-    """The error on inputs that a fit was trained on, each once, over that on fresh ones."""
+    """The error on inputs that a fit was trained on, once each, divided by that on fresh ones."""
     original = linear_target("exponential", 32)
     permuted = original.permuted(swap_ends(32, 10))
     cells: list[tuple[str, Target, Callable[[], torch.nn.Module], Recipe]] = [
@@ -206,7 +206,7 @@ def seen() -> None:
 
 
 def flops() -> None:
-    """Floating-point operations of training a second, beside those of a matrix product."""
+    """Floating-point operations per second of training, compared with a matrix product."""
     size = 512
     a, b = torch.rand(size, size), torch.rand(size, size)
     best = min(_time(lambda: a @ b) for _ in range(20))
@@ -224,7 +224,7 @@ def flops() -> None:
     seconds = min(_time(step) for _ in range(20))
     tokens = 128 * 32
     weights = sum(p.numel() for p in model.parameters() if p.ndim == 2)
-    # forward 2, backward 4 operations a weight and token; logits and averages over 32 positions
+    # forward 2, backward 4 operations per weight and token; logits and averages over 32 positions
     operations = 6 * tokens * (weights + 2 * 32 * 32)
     share = operations / seconds / peak
     RESULTS["flops"] = {"training": operations / seconds, "matmul": peak, "share": share}
@@ -245,7 +245,7 @@ def tiny_trials() -> list[Trial]:
 
 
 def overhead() -> None:
-    """64 tiny trials as a sweep, and in a bare pool of as many processes; both start theirs."""
+    """Run 64 tiny trials as a sweep and in a bare pool of as many processes; both start them."""
     ratios = []
     for _ in range(5):
         begin = time.perf_counter()

@@ -1,7 +1,7 @@
-"""The POD beside the dense route: a Gauss-Legendre grid doubled until its SVD has converged.
+"""The POD compared with the dense route: a Gauss-Legendre grid doubled until its SVD converges.
 
-Both run here, one after the other, with the same number of threads; nothing is remembered from
-another run. `--quick` leaves out the largest dense grids, `--json FILE` keeps the numbers.
+Both run here, one after the other, with the same number of threads; nothing is cached from another
+run. `--quick` leaves out the largest dense grids, `--json FILE` keeps the numbers.
 """
 
 import argparse
@@ -9,15 +9,17 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # behind Python's own folders, as a neighbour is called profile.py
+    # behind Python's own folders: profile.py here must not hide Python's module
     sys.path.append(sys.path.pop(0))
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--threads", type=int, default=1, help="of the linear algebra, for both sides")
+parser.add_argument(
+    "--threads", type=int, default=1, help="number of threads of the linear algebra, for both sides"
+)
 parser.add_argument("--quick", action="store_true", help="dense grids of at most 1024 unknowns")
-parser.add_argument("--json", metavar="FILE", help="write the results there, too")
+parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
 ARGUMENTS = parser.parse_args()
-# read by the linear algebra when numpy is imported, hence before it
+# set before numpy is imported, when the linear algebra reads it
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(ARGUMENTS.threads)
 
@@ -41,7 +43,7 @@ Rho = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """A coupling on the unit cube, with its singular values where a formula gives them."""
+    """A coupling on the unit cube, with its singular values where a formula is known."""
 
     name: str
     rho: Rho
@@ -53,7 +55,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What one case took."""
+    """The time and the accuracy of one case."""
 
     name: str
     ours_ms: float
@@ -130,7 +132,7 @@ class Dense:
 
 
 def dense_route(case: Case) -> Dense:
-    """Grids doubled until the values above RTOL·sigma_1 agree to RTOL·sigma_1."""
+    """Double the grid until the values above RTOL·sigma_1 agree to RTOL·sigma_1."""
     n = 32 if case.d == 1 else 8
     before, evaluations, change = np.zeros(0), 0, np.inf
     while True:
@@ -160,7 +162,7 @@ def timed(work: Callable[[], object]) -> tuple[float, object]:
 
 
 def measure(case: Case) -> Row:
-    """Best of several turns, ours and dense in turn; one turn each where it takes long."""
+    """Time a case: the best of several alternating runs, or one run each if it is slow."""
     domain = (0, 1) if case.d == 1 else [(0, 1)] * case.d
 
     def ours() -> object:
@@ -213,12 +215,12 @@ class Growth:
 
 
 def ripple(w: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Rank 2 whatever w: only the grid has to grow with it."""
+    """A coupling of rank 2 for every w; only the grid has to grow with w."""
     return lambda u, v: np.sin(w * u) * np.exp(v) + u * np.cos(w * v)
 
 
 def grow(name: str, rho: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Growth:
-    """`grid` is the number of nodes on which the singular functions came back."""
+    """Decompose a coupling and count; `grid` is the number of nodes of the singular functions."""
     runs = [timed(lambda: pod(rho, (0, 1), rtol=RTOL)) for _ in range(5)]
     result = runs[0][1]
     grid = max(len(result._u.values), len(result._v.values))

@@ -25,14 +25,14 @@ from typing import Any
 import torch
 
 import _report
-from attnrate.data.text import text
-from attnrate.data.weights import weights
+from attnrate.data.text import sample_text
+from attnrate.data.weights import model_weights
 from attnrate.spectra import batches
 from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.advise import advise
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.estimate import Gram, spectra
-from attnrate.spectra.load import Loaded, load
+from attnrate.spectra.load import LoadedModel, load_model
 from attnrate.spectra.profile import profile
 from attnrate.spectra.read import read_text
 from attnrate.spectra.weights_only import weight_spectra
@@ -50,12 +50,12 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def mpnet() -> tuple[Loaded, dict[str, torch.Tensor]]:
-    loaded = load(weights("mpnet"))
-    return loaded, next(iter(read_text(loaded, text(), LENGTH, INPUTS, INPUTS)))
+def mpnet() -> tuple[LoadedModel, dict[str, torch.Tensor]]:
+    loaded = load_model(model_weights("mpnet"))
+    return loaded, next(iter(read_text(loaded, sample_text(), LENGTH, INPUTS, INPUTS)))
 
 
-def seen(loaded: Loaded, batch: dict[str, torch.Tensor]) -> list[Call]:
+def seen(loaded: LoadedModel, batch: dict[str, torch.Tensor]) -> list[Call]:
     """One call of every attention layer."""
     calls: list[Call] = []
 
@@ -186,7 +186,7 @@ def _peak() -> int:
 
 def weights_only() -> None:
     """W_QᵀW_K of all heads of MPNet from the file."""
-    folder = weights("mpnet")
+    folder = model_weights("mpnet")
     before = _peak_from_here()
     took = seconds(lambda: weight_spectra(folder))
     more = (_peak() - before) / 1024
@@ -199,8 +199,8 @@ def advice() -> None:
         "advice: model, tolerance, sizes, layers within it, worst head, output; measured/predicted"
     )
     for name in ("minilm", "mpnet"):
-        loaded = load(weights(name))
-        texts = list(read_text(loaded, text(), LENGTH, 4, 40))
+        loaded = load_model(model_weights(name))
+        texts = list(read_text(loaded, sample_text(), LENGTH, 4, 40))
         found = profile(loaded.model, texts[:8], name=name)
         for tolerance in (0.02, 0.05, 0.1, 0.2):
             given = advise(found, tolerance=tolerance)
@@ -222,18 +222,18 @@ def advice() -> None:
 
 def peers() -> None:
     """MiniLM through WeightWatcher and TransformerLens, if they are installed, and through us."""
-    loaded = load(weights("minilm"))
-    batch = next(iter(read_text(loaded, text(), LENGTH, INPUTS, INPUTS)))
+    loaded = load_model(model_weights("minilm"))
+    batch = next(iter(read_text(loaded, sample_text(), LENGTH, INPUTS, INPUTS)))
     heads = len(profile(loaded.model, batch, cut_inputs=0).to_frame())
     took = seconds(lambda: profile(loaded.model, batch, cut_inputs=0).to_frame())
     print(f"peers: attnrate, {heads} heads, per input and pooled, with laws: {took:.1f} s")
-    took = seconds(lambda: weight_spectra(weights("minilm")).to_frame())
+    took = seconds(lambda: weight_spectra(model_weights("minilm")).to_frame())
     print(f"  attnrate --weights-only: {took:.1f} s")
     _weightwatcher(loaded)
     _transformer_lens(batch)
 
 
-def _weightwatcher(loaded: Loaded) -> None:
+def _weightwatcher(loaded: LoadedModel) -> None:
     try:
         import weightwatcher
     except ImportError:
@@ -257,7 +257,7 @@ def _transformer_lens(batch: dict[str, torch.Tensor]) -> None:
     except ImportError:
         print("  TransformerLens is not installed")
         return
-    model = TransformerBridge.boot_transformers(str(weights("minilm")))
+    model = TransformerBridge.boot_transformers(str(model_weights("minilm")))
     start = time.perf_counter()
     with torch.no_grad():
         _, cache = model.run_with_cache(

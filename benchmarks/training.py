@@ -20,7 +20,7 @@ import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if __name__ == "__main__":
-    # behind Python's own folders, as a neighbour is called profile.py
+    # behind Python's own folders: profile.py here must not hide Python's module
     sys.path.append(sys.path.pop(0))
 
 import argparse
@@ -54,7 +54,7 @@ def made_up(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(images: np.ndarray, labels: np.ndarray, threads: int, plain: bool) -> float:
-    """An epoch; the share of waiting. `plain`: class token and AdamW."""
+    """Train our model for an epoch; return the share of waiting. `plain`: class token and AdamW."""
     model = ViT("cpu", pool="class") if plain else ViT("cpu")
     recipe = EpochRecipe(
         epochs=1, optimizer="adamw" if plain else "muon", precision="float32", threads=threads
@@ -63,7 +63,7 @@ def ours(images: np.ndarray, labels: np.ndarray, threads: int, plain: bool) -> f
 
 
 def theirs(images: np.ndarray, labels: np.ndarray, threads: int) -> None:
-    """A plain loop over the same architecture."""
+    """Train the same architecture of transformers in a plain loop."""
     torch.set_num_threads(threads)
     model = hugging_face()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -101,7 +101,7 @@ def hugging_face() -> nn.Module:
 
 
 def tokens_per_second(threads: int) -> tuple[float, float]:
-    """Of the Seq2Seq preset over sentences of 4 to 40 tokens, and the share of waiting."""
+    """The speed of the Seq2Seq preset on sentences of 4 to 40 tokens, and the share of waiting."""
     random = np.random.default_rng(0)
     rows = [random.integers(3, 8000, n).tolist() for n in random.integers(4, 41, 400)]
     recipe = EpochRecipe(epochs=1, precision="float32", threads=threads)
@@ -110,7 +110,7 @@ def tokens_per_second(threads: int) -> tuple[float, float]:
 
 
 def product_rate(dtype: torch.dtype) -> float:
-    """Operations a second of the preset's feed-forward layer on a batch; the best of ten."""
+    """Operations per second of the preset's feed-forward layer on a batch; best of ten."""
     sizes = ViT("cpu").settings
     x = torch.ones(BATCH * sizes.tokens, sizes.width, dtype=dtype)
     weight = torch.ones(sizes.width, sizes.m_ff, dtype=dtype)
@@ -123,7 +123,7 @@ def product_rate(dtype: torch.dtype) -> float:
 
 
 def operations() -> int:
-    """Of matrix products in a step of the preset, per image; those of attention come on top."""
+    """Operations of matrix products in one step of the preset, per image, without attention."""
     model, images = ViT("cpu"), torch.ones(BATCH, 3, 32, 32)
     with FlopCounterMode(display=False) as counter:
         model(images).sum().backward()
@@ -138,7 +138,7 @@ PARTS: dict[str, Callable[..., object]] = {
 
 
 def timed(name: str, count: int, threads: int) -> None:
-    """Print the seconds by the clock and those of the processor, after a short run to warm up."""
+    """Print clock and processor seconds of a run, after a short run to warm up."""
     images, labels = made_up(count)
     PARTS[name](images[:BATCH], labels[:BATCH], threads)
     clock, used = time.perf_counter(), time.process_time()
@@ -147,7 +147,7 @@ def timed(name: str, count: int, threads: int) -> None:
 
 
 def apart(name: str, count: int, threads: int) -> tuple[float, float]:
-    """The same in a process of its own."""
+    """Run `timed` in a process of its own."""
     words = [sys.executable, __file__, "--part", name]
     sizes = ["--images", str(count), "--threads", str(threads)]
     done = subprocess.run([*words, *sizes], stdout=subprocess.PIPE, check=True, text=True)

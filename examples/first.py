@@ -4,7 +4,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import attnrate as ar
-from attnrate.targets import error_of
 
 
 def rho(u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -23,9 +22,9 @@ def heads(sizes: range) -> dict[str, list[float]]:
     target = ar.spectral_target(alpha=1.0, rank=6)
     curves: dict[str, list[float]] = {"proved": [], "exact": [], "networks": []}
     for m_h in sizes:
-        curves["proved"].append(ar.jackson_bound(target, m_h, norm="mse").value)
-        curves["exact"].append(error_of(ar.compile_target(target, m_h), target).value)
-        curves["networks"].append(error_of(ar.compile_target(target, m_h, 128), target).value)
+        curves["proved"].append(ar.jackson_bound(target, m_h).value)
+        curves["exact"].append(ar.error_of(ar.compile_target(target, m_h), target).value)
+        curves["networks"].append(ar.error_of(ar.compile_target(target, m_h, 128), target).value)
     return curves
 
 

@@ -15,8 +15,15 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = [
     *(
         "errors",
+        "extras",
         "found",
+        "readable",
         "settings",
+        "own",
+        "kinds",
+        "words",
+        "shown",
+        "calling",
         "typed",
         "files",
         "folders",

@@ -47,6 +47,13 @@ def test_pod_takes_domains_with_negative_ends_and_a_gauge() -> None:
     np.testing.assert_allclose(answer["sigma"], [np.sqrt(4 / 3)], rtol=1e-12)
 
 
+def test_pod_without_a_gauge_is_pod_with_the_gauge_none() -> None:
+    plain = json.loads(attnrate("pod", "u+v", "--json").stdout)
+    none = json.loads(attnrate("pod", "u+v", "--gauge", "none", "--json").stdout)
+    assert plain == none
+    assert plain["gauge"] == "none"
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_pod_draws_the_spectrum(tmp_path: Path, suffix: str) -> None:
     done = attnrate("pod", D3, "--plot", f"spectrum.{suffix}", folder=tmp_path)
@@ -64,11 +71,22 @@ def test_pod_that_does_not_converge_exits_with_1_and_says_how_far_it_got() -> No
 
 def test_bound_prints_the_proved_bound_above_the_compiled_error() -> None:
     words = ("bound", "--alpha", "1", "--rank", "6", "--m-h", "1,3,6", "--compile", "--json")
-    rows = json.loads(attnrate(*words, new=True).stdout)["bounds"]
+    rows = json.loads(attnrate(*words, "--norm", "l1", new=True).stdout)["bounds"]
     assert [row["m_h"] for row in rows] == [1, 3, 6]
     assert all(row["compiled"] <= row["rigorous"] for row in rows)
     assert rows[0]["compiled"] > 0.1
     assert rows[-1]["compiled"] < 1e-12
+
+
+def test_bound_measures_the_mean_squared_error_unless_another_norm_is_named() -> None:
+    words = ("bound", "--alpha", "1", "--rank", "2", "--length", "4", "--m-h", "1", "--json")
+    plain, mse, l1 = (
+        json.loads(attnrate(*words, *more).stdout)
+        for more in ((), ("--norm", "mse"), ("--norm", "l1"))
+    )
+    assert plain == mse
+    assert (mse["norm"], l1["norm"]) == ("mse", "l1")
+    assert mse["bounds"][0]["rigorous"] != l1["bounds"][0]["rigorous"]
 
 
 def test_bound_of_a_typed_coupling_with_networks_and_a_split() -> None:
@@ -178,6 +196,28 @@ def test_a_sweep_runs_once_exports_and_tells_its_status(tmp_path: Path) -> None:
     assert json.loads(after.stdout) == counts
     table = pd.read_csv(tmp_path / "out.csv")
     assert {"error", "git_commit", "git_changed", "torch", "recipe.starts"} <= {*table}
+
+
+def test_a_sweep_ends_in_means_with_intervals_and_a_figure(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(
+        '[target]\nkind = "linear"\nkernel = "exponential"\nlength = 6\n'
+        '[model]\nkind = "linear_rnn"\n[recipe]\nsteps = 5\n'
+        '[grid]\nseed = [0, 1]\n"model.hidden" = [2, 4]\n'
+    )
+    words = ("sweep", "spec.toml", "--workers", "1")
+    done = attnrate(*words, folder=tmp_path, settings={"COLUMNS": "60"})
+    assert done.returncode == 0, done.stderr
+    assert "--export FILE.csv" in done.stdout
+    header, *_ = [line for line in done.stdout.splitlines() if line.startswith("error")]
+    assert header.split() == ["error", "95", "%", "interval", "hidden", "fits"]
+    drawn = attnrate(*words, "--plot", "errors.png", "--json", folder=tmp_path)
+    answer = json.loads(drawn.stdout)
+    assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
+    assert [row["model.hidden"] for row in answer["means"]] == [2, 4]
+    for row in answer["means"]:
+        assert row["low"] <= row["error"] <= row["high"]
+    refused = attnrate(*words, "--status", "--plot", "errors.png", folder=tmp_path)
+    assert (refused.returncode, "--status" in refused.stderr) == (2, True)
 
 
 def test_a_sweep_whose_trials_fail_exits_with_1_and_says_why_as_json(tmp_path: Path) -> None:

@@ -70,12 +70,13 @@ def test_weights_only_needs_no_inputs(model: Path) -> None:
         (("--inputs", "IDS", "--budget", "0"), "budget must be a whole number"),
         (("--inputs", "IDS", "--budget", "9", "--tolerance", "0.1"), "only one of budget"),
         (("--text", "IDS"), "tokenizer"),
-        (("--weights-only", "--inputs", "IDS"), "--weights-only takes no inputs"),
-        (("--weights-only", "--budget", "9", "--layers", "0"), "['--budget', '--layers']"),
+        (("--weights-only", "--inputs", "IDS"), "takes no inputs and only prints"),
+        (("--weights-only", "--layers", "0"), "--weights-only looks at all layers"),
+        (("--weights-only", "--budget", "9", "--layers", "0"), "'--budget and --layers'"),
         (("--inputs", "IDS", "--heads", "2"), "--heads is for --weights-only"),
         (("--inputs", "IDS", "--length", "9"), "--length is for --text"),
         (("--inputs", "IDS", "--budget", "1"), "budget must be a whole number of at least 2"),
-        (("--inputs", "IDS", "--cut-inputs", "-1"), "cut_inputs must be a whole number"),
+        (("--inputs", "IDS", "--cut-inputs", "-1"), "--cut-inputs must be a whole number"),
     ],
 )
 def test_wrong_requests_are_refused_in_words(

@@ -31,7 +31,7 @@ def test_the_page_counts_the_verdicts_and_the_work_as_they_are() -> None:
         *(found[v] for v in ("holds", "holds when corrected", "does not hold", "open")),
     ]
     done = sum(record.finished for record in records), sum(record.tasks for record in records)
-    pieces = re.search(r"\(([\d,]+)(?: of ([\d,]+))? pieces of work\)", page)
+    pieces = re.search(r"\(([\d,]+)(?: of ([\d,]+))? jobs\)", page)
     assert pieces
     assert pieces[1] == f"{done[0]:,}"
     assert pieces[2] == (f"{done[1]:,}" if done[0] < done[1] else None)

@@ -48,7 +48,9 @@ def test_two_that_write_the_same_file_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"could not be written.*nowhere.*run the same again"):
+    with pytest.raises(
+        StoreError, match=r"could not be written.*nowhere.*run the same command again"
+    ):
         write_whole(tmp_path / "nowhere" / "result.json", b"data")
 
 

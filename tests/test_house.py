@@ -49,7 +49,7 @@ def test_type_checkers_see_the_same_public_names() -> None:
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+    with pytest.raises(AttributeError, match="No attnrate attribute no_such_name"):
         attnrate.no_such_name  # noqa: B018
 
 

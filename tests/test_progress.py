@@ -268,6 +268,39 @@ def test_short_work_draws_nothing(on_a_terminal: Terminal) -> None:
     assert on_a_terminal(work) == ""
 
 
+def test_work_that_takes_longer_than_expected_appears_by_itself(on_a_terminal: Terminal) -> None:
+    def work() -> None:
+        with Progress("silent", after=0.01) as shown:
+            while shown not in progress._LINE._open:
+                time.sleep(0.01)
+
+    assert "silent" in plain(on_a_terminal(work))
+
+
+def test_work_that_has_ended_does_not_appear_any_more(on_a_terminal: Terminal) -> None:
+    def work() -> None:
+        with Progress("ended", after=60.0) as shown:
+            pass
+        progress._LINE.add(shown)
+
+    assert on_a_terminal(work) == ""
+
+
+@given(st.integers(30, 200), st.text(st.characters(codec="ascii", categories=["L"]), max_size=300))
+def test_the_live_line_is_cut_to_the_width_of_the_terminal(width: int, text: str) -> None:
+    from rich.console import Console
+
+    line = progress._Terminal()
+    line._open.append(Progress(text, 0.5))
+    console = Console(width=width, color_system=None)
+    drawn = console.render_lines(line._text(), pad=False)
+    assert len(drawn) == 1
+    words = "".join(segment.text for segment in drawn[0])
+    assert len(words) <= width
+    whole = "━" * 24 + f" {text} · time left not known yet".rstrip()
+    assert words == whole or words.endswith("…")
+
+
 def test_work_within_work_is_on_one_line(on_a_terminal: Terminal) -> None:
     def work() -> None:
         with Progress("outer") as outer:
@@ -338,7 +371,7 @@ def test_a_bound_and_the_pod_that_it_asks_for_draw_one_line(
     """As `attnrate bound` does, with a coupling whose decomposition says how far it is."""
     from attnrate.targets import AttentionTarget, FunctionCoupling, UniformInputs, identity
 
-    monkeypatch.setattr(pod_room, "_QUIET", 0.001)
+    monkeypatch.setattr(pod_room, "QUIET", 0.001)
     monkeypatch.setattr("attnrate.theory.watch._OFTEN", 0.0)
     coupling = FunctionCoupling(lambda a, b: (a * b)[..., 0].cos(), 1, "cos(u*v)")
     inputs = UniformInputs((0.0,), (1.0,))
@@ -356,8 +389,78 @@ def test_a_bound_and_the_pod_that_it_asks_for_draw_one_line(
 def test_a_pod_by_itself_shows_what_it_is_doing(
     on_a_terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_room, "_QUIET", 0.001)
+    monkeypatch.setattr(pod_room, "QUIET", 0.001)
     monkeypatch.setattr("attnrate.theory.watch._OFTEN", 0.0)
     written = on_a_terminal(lambda: pod_room.pod(lambda u, v: np.cos(u * v), (0, 1)))
     assert written.count(APPEARS) == 1
     assert re.search(r"looking for slices: [\d,]+ evaluations, 0 s", plain(written))
+
+
+def outputs_of(cell: str) -> tuple[list[str], list[dict[str, str]]]:
+    """What a cell shows in a real Jupyter kernel: each state of its live line, and what stays."""
+    from nbclient import NotebookClient
+    from nbformat import v4
+
+    states: list[str] = []
+
+    class Watching(NotebookClient):
+        def process_message(self, msg, cell, cell_index):  # type: ignore[no-untyped-def]
+            if msg["msg_type"] in ("display_data", "update_display_data"):
+                states.append(msg["content"]["data"]["text/plain"])
+            return super().process_message(msg, cell, cell_index)
+
+    book = v4.new_notebook(cells=[v4.new_code_cell(cell)])
+    Watching(book, kernel_name="python3", timeout=120).execute()
+    return states, [output["data"] for output in book.cells[0].outputs if "data" in output]
+
+
+@pytest.mark.slow
+def test_a_notebook_has_a_live_line_whose_last_text_stays() -> None:
+    states, left = outputs_of(
+        "import time\n"
+        "from attnrate.progress import Progress\n"
+        "with Progress('outer', 0.0) as outer:\n"
+        "    with Progress('inner', after=0.2) as inner:\n"
+        "        while not any(inner is one for one in outer._place._open):\n"
+        "            time.sleep(0.05)\n"
+        "        outer.at('outer', 0.5)\n"
+        "        outer.mark()\n"
+    )
+    assert states[0] == "outer · time left not known yet"
+    assert any(state.endswith("inner") for state in states)
+    assert states[-1] == "done: outer"
+    assert [data["text/html"] for data in left] == ["<div>done: outer</div>"]
+
+
+@pytest.mark.slow
+def test_a_cell_has_one_output_for_all_lines_that_need_not_last() -> None:
+    states, left = outputs_of(
+        "from attnrate.progress import Progress\n"
+        "with Progress('first', 0.0):\n"
+        "    pass\n"
+        "try:\n"
+        "    with Progress('second'):\n"
+        "        raise ValueError\n"
+        "except ValueError:\n"
+        "    pass\n"
+        "with Progress():\n"
+        "    pass\n"
+    )
+    assert "" not in states
+    assert {"done: first", "stopped: second", "working"} <= {*states}
+    assert [data["text/plain"] for data in left] == ["done after 0 s"]
+
+
+@pytest.mark.slow
+def test_a_lasting_line_stays_in_a_notebook_and_unwanted_ones_never_appear() -> None:
+    states, left = outputs_of(
+        "from attnrate.progress import Progress\n"
+        "with Progress('quiet', 0.0, wanted=False), Progress('short', after=60.0):\n"
+        "    pass\n"
+        "with Progress('a < b', 0.0, lasting=True) as shown:\n"
+        "    shown.at('all of it', 1.0)\n"
+    )
+    assert states[-1] == "all of it"
+    assert not any("quiet" in state or "short" in state for state in states)
+    bar = '<progress max="1" value="1.000"></progress>'
+    assert left[0]["text/html"] == f"<div>{bar} all of it</div>"

@@ -1,18 +1,24 @@
 """From the command to the page: a real experiment, again from what is kept, and wrong requests."""
 
+import copy
 import json
+import pickle
+import re
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 import typer
 from warm_commands import attnrate
 
+from attnrate.errors import InputError
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.experiments.run import records_in
-from attnrate.reproduction import Reproduction, agreement
+from attnrate.figures.figure import Curves, Figure, Series
+from attnrate.reproduction import Agreement, Reproduction, reproduce
 
 
 def with_verdicts(**verdicts: str) -> Reproduction:
@@ -27,21 +33,21 @@ def with_verdicts(**verdicts: str) -> Reproduction:
 def test_two_reproductions_agree_on_what_the_first_decides() -> None:
     one = with_verdicts(a="holds", b="holds", c="open", d="does not hold", f="not testable here")
     other = with_verdicts(a="holds", b="does not hold", c="holds", e="holds", f="not testable here")
-    same, decided, different = agreement(one, other)
-    assert (same, decided) == (1, 2)
-    assert different == ["b: holds / does not hold", "c: open / holds"]
+    different = ("b: holds / does not hold", "c: open / holds")
+    assert one.agreement(other) == Agreement(same=1, of=2, different=different)
 
 
 def test_a_failure_does_not_hide_the_comparison(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from attnrate import reproduction as room
     from attnrate.cli.reproduction import report as command
 
     one = with_verdicts(a="holds", b="open")
     failed = replace(one.records[0], failed="no memory")
-    monkeypatch.setattr(room, "report", lambda folder: Reproduction((failed,), Path("page")))
-    monkeypatch.setattr(room, "read", lambda folder: one)
+    monkeypatch.setattr(
+        Reproduction, "report", lambda folder: Reproduction((failed,), Path("page"))
+    )
+    monkeypatch.setattr(Reproduction, "read", lambda folder: one)
     with pytest.raises(typer.Exit) as ended:
         command(Path("a"), Path("b"), as_json=False)
     assert ended.value.exit_code == 1
@@ -84,7 +90,9 @@ def test_the_command_writes_page_claims_and_figures_and_can_be_asked_again(tmp_p
         (("reproduce", "propositions", "--preset", "slow"), "quick"),
         (("reproduce", "propositions", "--engine", "loca"), "'local'"),
         (("reproduce", "propositions", "--workers", "0"), "workers"),
-        (("report", "no-such-folder"), "no-such-folder"),
+        (("report", "."), "Name a folder that attnrate reproduce has made"),
+        (("report", "no-such-folder"), "there is no folder 'no-such-folder'"),
+        (("report", ".", "--against", "no-such-folder"), "there is no folder 'no-such-folder'"),
     ],
 )
 def test_wrong_requests_exit_with_2_and_leave_nothing_behind(
@@ -111,5 +119,104 @@ def test_a_comparison_with_a_folder_that_has_no_verdicts_is_refused(tmp_path: Pa
     (tmp_path / "attnrate.json").write_text(json.dumps(mark), encoding="utf-8")
     ended = attnrate("report", str(tmp_path), "--against", str(tmp_path))
     assert ended.returncode == 2
-    assert "without verdicts" in ended.stderr
+    assert "has no verdicts" in ended.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["attnrate.json"]
+
+
+def shown(tmp_path: Path) -> Reproduction:
+    """A reproduction with a figure, a claim of each kind and an experiment that failed."""
+    said = Conclusion(
+        (),
+        (Figure("slopes", "Slopes", "", (Curves("", "x", "y", (Series("a", (1, 2), (3, 4)),)),)),),
+        (),
+        (
+            Claim("made-a", "Fig. 1", "So it is.", "made", "holds", "ratio", 0.5, 0.4, 0.6),
+            Claim("made-b", "our question", "So it is not.", "made", "open", "no data."),
+        ),
+    )
+    good = Record("made", "Made up", "Fig. 1", "quick", 3, 3, 1.5, {}, said)
+    bad = Record("lost", "Lost", "Fig. 2", "quick", 1, 0, 0.0, {}, failed="no memory")
+    return Reproduction((good, bad), tmp_path / "index.html")
+
+
+def test_a_reproduction_shows_itself_in_a_few_lines_and_in_a_notebook(tmp_path: Path) -> None:
+    done = shown(tmp_path)
+    assert repr(done) == str(done)
+    assert str(done).splitlines() == [
+        "2 experiments, 2 claims; holds: 1, open: 1",
+        "failed: lost",
+        "not finished: 1 of 1 job; "
+        f"attnrate reproduce lost --preset quick --out {tmp_path} goes on",
+        f"the page: {tmp_path / 'index.html'}",
+    ]
+    assert repr(done.records[0]) == "made (quick): 3 of 3 jobs finished; 2 claims, 1 figures"
+    assert repr(done.records[1]) == "lost (quick): 0 of 1 jobs finished; failed"
+    assert "made-a" in done._repr_html_()
+    assert repr(done.claims[0]) == "made-a: holds (0.5 [0.4, 0.6]). So it is."
+    assert repr(done.claims[1]) == "made-b: open. So it is not."
+
+
+def test_a_reproduction_that_is_not_finished_says_so_and_how_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from attnrate.cli.reproduction import report as command
+
+    good, _ = shown(tmp_path).records
+    part = replace(good, tasks=26, finished=4)
+    done = Reproduction((part, replace(good, name="other")), tmp_path / "my page" / "index.html")
+    folder = f"'{tmp_path / 'my page'}'"
+    went_on = f"attnrate reproduce made --preset quick --out {folder} goes on"
+    assert f"not finished: 22 of 26 jobs; {went_on}" in str(done)
+    monkeypatch.setattr(Reproduction, "report", lambda folder: done)
+    command(tmp_path, None, as_json=True)
+    assert json.loads(capsys.readouterr().out)["unfinished"] == {"made": 22}
+
+
+def test_the_claims_of_a_reproduction_are_a_table(tmp_path: Path) -> None:
+    frame = shown(tmp_path).to_frame()
+    assert frame.name.tolist() == ["made-a", "made-b"]
+    assert frame.verdict.tolist() == ["holds", "open"]
+    assert [*frame][:5] == ["name", "verdict", "value", "low", "high"]
+    assert Reproduction((), tmp_path).to_frame().empty
+
+
+def test_a_figure_of_a_reproduction_is_drawn_by_its_name(tmp_path: Path) -> None:
+    done = shown(tmp_path)
+    assert done.figures == ("slopes",)
+    assert done.plot("slopes")._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match=r"no figure 'slope'\. Did you mean 'slopes'"):
+        done.plot("slope")
+
+
+def test_a_reproduction_is_the_same_after_pickling_and_copying(tmp_path: Path) -> None:
+    done = shown(tmp_path)
+    pickled = pickle.loads(pickle.dumps(done))  # noqa: S301 - our own, just made
+    for again in (pickled, copy.copy(done), copy.deepcopy(done)):
+        assert again == done
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"names": 3}, "names must be names of experiments: got 3"),
+        ({"names": ["fig1", "fig11"]}, "there is no experiment 'fig11'"),
+        ({"preset": "slow"}, "preset is not known: got 'slow'"),
+        ({"out": 3}, "the output must be the name of a folder: got 3"),
+        ({"workers": 0}, "workers must be a whole number of at least 1"),
+        ({"progress": "yes"}, "progress must be True or False"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(
+    named: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=re.escape(said)):
+        reproduce(**named)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_may_be_any_path(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        Reproduction.read(PurePath(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="there is no folder"):
+        Reproduction.report(str(tmp_path / "nowhere"))

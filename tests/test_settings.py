@@ -1,6 +1,9 @@
 """Settings: what types allow goes in, anything else is named; tables and Python say the same."""
 
+import inspect
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -9,12 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnrate.errors import InputError, require_whole
-from attnrate.models import GRU
-from attnrate.models.base import MODELS
-from attnrate.models.build import build_model
 from attnrate.settings import (
     Count,
-    Kinds,
     Natural,
     Number,
     Positive,
@@ -24,9 +23,8 @@ from attnrate.settings import (
     checked,
     checked_fields,
     filled,
+    in_words,
 )
-from attnrate.targets.build import build_target
-from attnrate.targets.form import TARGETS
 
 
 @checked
@@ -91,7 +89,7 @@ def test_the_first_wrong_value_by_position_is_named_too() -> None:
 def test_arguments_that_are_missing_or_too_many_are_a_type_error_as_ever() -> None:
     with pytest.raises(TypeError, match="slope"):
         ramp()  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="too many"):
+    with pytest.raises(TypeError, match="takes at most 2 positional arguments but 3 were given"):
         ramp(1, 2, 3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="colour"):
         ramp(1, colour=3)  # type: ignore[call-arg]
@@ -116,45 +114,9 @@ def test_a_table_is_filled_with_the_defaults_of_the_signature() -> None:
         filled("ramp", {"slope": 1.0, "lenght": 3}, ramp)
 
 
-def test_a_kind_is_found_by_the_word_and_made_from_its_table() -> None:
-    kinds: Kinds[Any] = Kinds("thing", "attnrate.targets", without=("shown",))
-    kinds.add("ramp")(ramp)
-    assert kinds.make(kinds.complete({"kind": "ramp", "slope": 2})) == ramp(2)
-    for kind, words in ((None, "thing.kind is missing"), ("rmap", "Did you mean 'ramp'")):
-        with pytest.raises(InputError, match=words):
-            kinds.complete({"kind": kind})
-
-
-@pytest.mark.parametrize(
-    ("kinds", "words"),
-    [
-        (TARGETS, ("spectral", "linear", "nearest_point", "selection", "gravity")),
-        (MODELS, ("transformer", "coupling", "linear_rnn", "gru", "state_space", "convolution")),
-    ],
-)
-def test_every_file_of_a_room_has_added_its_kinds(kinds: Kinds[Any], words: tuple[str]) -> None:
-    assert all(callable(kinds.of({"kind": word})) for word in words)
-
-
-def test_a_wrong_value_in_a_table_is_named_with_its_part_and_the_way_out() -> None:
-    with pytest.raises(InputError, match=r"target\.rank must be .* Pass target\.rank=1 or more"):
-        build_target({"kind": "spectral", "alpha": 1.0, "rank": 0})
-    target = build_target({"kind": "spectral", "alpha": 1.0, "rank": 2})
-    with pytest.raises(InputError, match=r"model\.hidden must be .* Write model\.hidden=4\."):
-        build_model({"kind": "gru", "hidden": 4.0}, target)
-    with pytest.raises(InputError, match=r"^hidden must be"):
-        GRU(1, 1, 0)
-    with pytest.raises(InputError, match=r"target\.permute\.swap_ends .*target\.length = 16"):
-        build_target({"kind": "spectral", "alpha": 1.0, "rank": 2, "permute": "swap_ends"})
-
-
-def test_a_kind_must_be_checked_and_belongs_to_one_file() -> None:
-    kinds: Kinds[Any] = Kinds("thing", "attnrate.targets", without=())
-    with pytest.raises(TypeError, match="not @checked"):
-        kinds.add("plain")(lambda: None)
-    kinds.add("gru")(GRU)
-    with pytest.raises(TypeError, match=r"'gru' is taken: attnrate\.models\.recurrent and"):
-        kinds.add("gru")(ramp)
+def test_a_check_shows_itself_by_the_function_and_its_limits() -> None:
+    assert str(by(require_whole, 1)) == "by(require_whole, 1)"
+    assert "PlainValidator" not in str(inspect.signature(ramp))
 
 
 @given(st.one_of(st.integers(), st.floats(), st.booleans(), st.text(max_size=3), st.none()))
@@ -169,3 +131,57 @@ def test_a_checked_number_is_either_refused_or_what_was_given(value: Any) -> Non
         with pytest.raises(InputError) as refused:
             same(value)
         assert refused.value.value is value
+
+
+@checked
+def model(
+    d: Count, out: Count, m_h: Count = 1, watch: Callable[[int], object] | None = None
+) -> int:
+    return d * out * m_h
+
+
+class Model:
+    @checked
+    def __init__(self, d: Count, out: Count, m_h: Count = 1) -> None:
+        self.size = d * out * m_h
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "words"),
+    [
+        ((), {}, "is missing 2 required arguments: 'd' and 'out'"),
+        ((1,), {}, "is missing the required argument 'out'"),
+        ((), {"d": 1, "m_h": 2}, "is missing the required argument 'out'"),
+        ((1, 1), {"mh": 2}, "got an unexpected keyword argument 'mh'. Did you mean 'm_h'?"),
+        ((1, 1), {"d": 2}, "got several values for the argument 'd'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_all_named_with_their_function(
+    args: Any, kwargs: Any, words: str
+) -> None:
+    for made, called in ((model, "model()"), (Model, "Model()")):
+        with pytest.raises(TypeError, match=re.escape(f"{called} {words}")):
+            made(*args, **kwargs)
+
+
+def test_too_many_arguments_are_counted_without_self() -> None:
+    with pytest.raises(TypeError, match=r"Model\(\) takes at most 3 .* but 4 were given"):
+        Model(1, 1, 1, 1)  # type: ignore[call-arg]
+
+
+def test_types_are_named_in_words() -> None:
+    with pytest.raises(InputError) as caught:
+        model(1, 1, watch=3)  # type: ignore[arg-type]
+    words = "watch must be a function or None: got 3. Pass a function or None."
+    assert str(caught.value) == words
+    assert in_words(int | str | None) == "a whole number or a text or None"
+    assert in_words(Literal["a", "b"]) == "'a' or 'b'"
+    assert in_words(InputError) == "an InputError"
+    assert in_words(list[InputError]) == "list[InputError]"
+
+
+def test_a_missing_setting_is_named_with_its_type() -> None:
+    with pytest.raises(
+        InputError, match=r"model\.out is missing.* Set model\.out to a whole number"
+    ):
+        filled("model", {"d": 1}, model)

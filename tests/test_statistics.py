@@ -71,3 +71,7 @@ def test_an_error_of_zero_among_others_leaves_the_geometric_interval_open_not_br
     found = geometric_mean([0.0, 0.01])
     assert 0 < found.value < 0.01
     assert (found.low, found.high) == (0.0, math.inf)
+
+
+def test_an_interval_shows_itself_as_its_text() -> None:
+    assert repr(mean([1.0, 2.0, 3.0])) == "2 [-0.484, 4.48]"

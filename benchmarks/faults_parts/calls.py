@@ -121,7 +121,7 @@ def _too_long(number: int, frame: FrameType | None) -> NoReturn:
 
 @contextmanager
 def edges() -> Iterator[None]:
-    """Replace long work by EdgeError for as long as the context lasts."""
+    """Replace long work by EdgeError while the context is open."""
     from unittest.mock import patch
 
     from attnrate.data import registry
@@ -155,15 +155,16 @@ def edges() -> Iterator[None]:
 
 
 def limit_memory() -> None:
-    """Let the system refuse memory beyond MEMORY to this process, instead of being killed."""
+    """Make the system refuse memory beyond MEMORY, so that the process is not killed."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def harmless(command: list[str]) -> tuple[list[str], str | None]:
-    """The command as a user who may read everything and write next to nothing; what is left out.
+    """The command under a user who may read everything and write almost nothing.
 
-    Hostile paths such as /dev/null must not be tried by root, who could replace them.
+    Also returns what is left out. Hostile paths such as /dev/null must not be tried by root,
+    who could replace them.
     """
     if os.geteuid() != 0:
         return command, None
@@ -193,7 +194,7 @@ def run_in_child(
 ) -> None:
     """Run `total` cases in a process; `tell` gets its lines, `lost` a case that killed it.
 
-    The command gets the number of the case to begin with as its last word; it prints a line a case.
+    The command gets the number of the first case as its last word and prints one line per case.
     """
     done = 0
     while done < total:

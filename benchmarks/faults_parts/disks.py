@@ -24,7 +24,7 @@ _TOOLS = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")
 
 
 def run_all(place: Path, only: int | None, tell: Callable[[Seen], None]) -> list[str]:
-    """Try every command on every disk; what could not be tried."""
+    """Try every command on every disk; return what could not be tried."""
     shared = place / "shared"
     if not shared.exists():
         works.made_up_cifar10(shared)

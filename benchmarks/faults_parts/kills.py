@@ -46,7 +46,7 @@ class Undisturbed:
     nothing_to_do: float
 
     def expected(self, found: Found) -> float:
-        """Seconds that the command takes in a folder in which so much is finished."""
+        """Expected seconds of the command in a folder where this much is finished."""
         left = 1 - len(found) / max(1, len(self.finished))
         return self.nothing_to_do + max(0.0, left * (self.seconds - self.nothing_to_do))
 
@@ -54,7 +54,7 @@ class Undisturbed:
 def run_all(
     place: Path, count: int, seed: int, only: int | None, tell: Callable[[Seen], None]
 ) -> list[str]:
-    """Kill `count` commands; what could not be tried."""
+    """Kill `count` commands; return what could not be tried."""
     if not Path("/proc/self/status").exists():
         return ["kills: there is no /proc to watch processes by"]
     shared = place / "shared"
@@ -76,7 +76,7 @@ def run_all(
 def _killed(
     work: Work, numbers: range, place: Path, shared: Path, seed: int, only: int | None
 ) -> Iterator[Seen | int]:
-    """What was seen; the number of a kill that came too late each time."""
+    """Run one case; return the record, or the number of a kill that always came too late."""
     folder = _new(place / f"{work.name}-whole")
     started = 0.0
 
@@ -136,7 +136,7 @@ def _kill(
     draw: random.Random,
     before: Found,
 ) -> tuple[Seen, bool]:
-    """Kill the command once; what was seen, and whether it was at work."""
+    """Kill the command once; return the record, and whether the command was at work."""
     which = _SIGNALS[number % 3]
     everybody = which is signal.SIGINT and draw.random() < 0.5
     least = 0.0 if which is signal.SIGKILL else times.started

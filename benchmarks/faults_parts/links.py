@@ -1,4 +1,4 @@
-"""Links to files of the user's, laid where commands write: the files stay as they are."""
+"""Links to files of the user at places where commands write: the files must not change."""
 
 import os
 import shutil
@@ -67,7 +67,7 @@ LINKS = (
 
 
 def run_link(link: Link, number: int, folder: Path, source: Path) -> Seen:
-    """Lay the link, run the command, and see what has become of the user's files."""
+    """Make the link, run the command, and check the files of the user."""
     if link.folder == "spec.sqlite":
         shutil.copy(source / "spec.sqlite", folder)
     elif link.folder is not None and link.folder != "page":

@@ -1,4 +1,4 @@
-"""Commands as processes of their own: started, watched, killed; who of them is left."""
+"""Commands as processes of their own: start them, watch them, kill them, find what they leave."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def run(
 
 
 def took_over(process: "subprocess.Popen[bytes]") -> bool:
-    """Wait until the command catches TERM; before that it is Python that is starting."""
+    """Wait until the command catches TERM; before that Python itself is still starting."""
     status = Path(f"/proc/{process.pid}/status")
     bit = 1 << (signal.SIGTERM - 1)
     while process.poll() is None:
@@ -84,7 +84,7 @@ def took_over(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def _left(session: int) -> list[int]:
-    """Processes of the session that do not end by themselves; they are ended here."""
+    """Processes of the session that did not end by themselves; they are ended here."""
     give_up = time.monotonic() + _PATIENCE
     while found := _of_session(session):
         if time.monotonic() > give_up:

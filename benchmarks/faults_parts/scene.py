@@ -1,4 +1,4 @@
-"""What commands are tried on: tiny models, inputs and specs; made once, copied for each case."""
+"""The inputs of the cases: tiny models, inputs and specs, made once and copied for each case."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def tiny_bert(folder: Path) -> Path:
 
 
 def tiny_shards(source: Path, folder: Path) -> Path:
-    """The same model in two files and an index."""
+    """The model of `tiny_bert` in two files and an index."""
     from safetensors.torch import load_file, save_file
 
     shutil.copytree(source, folder)
@@ -139,7 +139,7 @@ def make(place: Path) -> Path:
 
 
 def work_place(folder: Path, scene: Path) -> Path:
-    """A new folder for one case, with what commands write beside, and files of the user's."""
+    """Make a new folder for one case, with inputs, earlier outputs and files of the user."""
     folder.mkdir(parents=True)
     shutil.copy(scene / "spec.toml", folder)
     shutil.copy(scene / "ids.npz", folder)
@@ -158,7 +158,7 @@ def work_place(folder: Path, scene: Path) -> Path:
 
 
 def precious_lost(folder: Path) -> list[str]:
-    """Those of the user's files that are not as they were."""
+    """The files of the user that have changed or are gone."""
     every = [folder / "thesis" / name for name in _OWN]
     return [path.name for path in every if not _intact(path)]
 

@@ -1,4 +1,4 @@
-"""Files made wrong on purpose: bytes flipped, ends cut off, headers and contents that lie."""
+"""Ways to damage files: flipped bits, missing ends, false headers and false contents."""
 
 import io
 import json
@@ -26,7 +26,7 @@ class Trap:
 
 
 def flipped(path: Path, draw: random.Random) -> str:
-    """A few bits of the file are others; half of the time near its beginning."""
+    """Flip a few bits of the file, half of the time near its beginning."""
     data = bytearray(path.read_bytes())
     end = min(len(data), 512) if draw.random() < 0.5 else len(data)
     places = [draw.randrange(end) for _ in range(draw.choice((1, 1, 3, 20)))]
@@ -37,7 +37,7 @@ def flipped(path: Path, draw: random.Random) -> str:
 
 
 def truncated(path: Path, draw: random.Random) -> str:
-    """The end of the file is missing."""
+    """Cut off the end of the file."""
     data = path.read_bytes()
     left = draw.choice((0, 1, 8, 15, 16, 99, len(data) // 2, len(data) - 1))
     path.write_bytes(data[:left])
@@ -45,7 +45,7 @@ def truncated(path: Path, draw: random.Random) -> str:
 
 
 def replaced_by_noise(path: Path, draw: random.Random) -> str:
-    """Random bytes from some place on."""
+    """Replace the file by random bytes from some place on."""
     data = path.read_bytes()
     start = draw.choice((0, 16, len(data) // 2))
     path.write_bytes(data[:start] + draw.randbytes(len(data) - start))
@@ -53,14 +53,14 @@ def replaced_by_noise(path: Path, draw: random.Random) -> str:
 
 
 def a_folder(path: Path, draw: random.Random) -> str:
-    """A folder of the file's name."""
+    """Replace the file by a folder of its name."""
     path.unlink()
     path.mkdir()
     return "a folder"
 
 
 def a_link_to_itself(path: Path, draw: random.Random) -> str:
-    """A symbolic link that leads nowhere."""
+    """Replace the file by a symbolic link to itself."""
     path.unlink()
     path.symlink_to(path.name)
     return "a link to itself"
@@ -82,7 +82,7 @@ _JSON = (
 
 
 def json_of_another_kind(path: Path, draw: random.Random) -> str:
-    """JSON, or nearly, that is not what is expected."""
+    """Replace the file by JSON, or nearly JSON, of another kind."""
     text = draw.choice(_JSON)
     path.write_text(text)
     return f"the text {text[:20]!r}"
@@ -110,7 +110,7 @@ _VALUES: tuple[object, ...] = (
 
 
 def json_with_a_wrong_value(path: Path, draw: random.Random) -> str:
-    """One value of the file's JSON is another, or missing."""
+    """Change or remove one value in the JSON of the file."""
     whole = json.loads(path.read_text())
     place, way = whole, []
     while True:
@@ -131,7 +131,7 @@ def json_with_a_wrong_value(path: Path, draw: random.Random) -> str:
 
 
 def safetensors_that_lie(path: Path, draw: random.Random) -> str:
-    """The header of a safetensors file says something that is not so."""
+    """Make the header of a safetensors file false."""
     data = path.read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + size])
@@ -195,7 +195,7 @@ def safetensors_that_lie(path: Path, draw: random.Random) -> str:
 
 
 def index_that_leads_away(path: Path, draw: random.Random) -> str:
-    """An index of shards that names other files."""
+    """Make an index of shards name other files."""
     index = json.loads(path.read_text())
     name = draw.choice([*index["weight_map"]])
     other = draw.choice(
@@ -317,7 +317,7 @@ _SQL = (
 
 
 def hostile_sql(path: Path, draw: random.Random) -> str:
-    """A store that somebody has changed with SQL."""
+    """Change a store with hostile SQL."""
     sql = draw.choice(_SQL)
     with sqlite3.connect(path) as opened:
         try:
@@ -329,7 +329,7 @@ def hostile_sql(path: Path, draw: random.Random) -> str:
 
 
 def side_files(path: Path, draw: random.Random) -> str:
-    """Files beside a store that are not SQLite's."""
+    """Put files beside a store that are not SQLite's."""
     name = draw.choice(("-wal", "-shm", "-journal"))
     beside = Path(f"{path}{name}")
     kind = draw.randrange(5)

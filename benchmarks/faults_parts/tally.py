@@ -1,4 +1,4 @@
-"""What was tried and what came of it: one record a case, and the table of their counts."""
+"""Records of cases, one per case, and the table of their counts."""
 
 import json
 from collections import Counter
@@ -23,8 +23,8 @@ ALLOWED = (0, 1, 2, 130)
 class Seen:
     """One case: what was done in words, how it ended, and what was wrong with that.
 
-    `code` is the exit code, or minus the number of the signal that ended the process; None when
-    there was no end. `said` is the end of what went to stderr, kept for cases with a fault.
+    `code` is the exit code, or minus the number of the signal that ended the process; None if
+    it did not end. `said` is the end of the text on stderr, kept for cases with a fault.
     """
 
     part: str

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, their names, and places where one process works."""
+"""Files that are written whole or not at all, locks between processes, and safe file names."""
 
 import errno
 import os
@@ -13,14 +13,15 @@ from attnrate.errors import StoreError
 
 
 class LockError(StoreError):
-    """A lock file that cannot be made."""
+    """A lock file cannot be made."""
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """A file to write to, which takes the place of `path` at the end; on failure it is gone.
+    """A temporary file that takes the place of `path` when the context ends without an error.
 
-    It is beside its place, under a name of its own: two processes cannot spoil each other's.
+    It lies in the same folder under a name of its own, so that two processes do not disturb each
+    other. After an error it is deleted, and `path` is as before.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
     os.close(handle)
@@ -35,7 +36,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write the file as a whole; a disk that is full or may not be written is a StoreError."""
+    """Write a file, whole or not at all; a StoreError if the disk is full or cannot be written."""
     try:
         with replaced(path) as beside:
             beside.write_bytes(data)
@@ -43,15 +44,16 @@ def write_whole(path: Path, data: bytes) -> None:
         raise StoreError(
             f"a file could not be written ({problem.strerror or problem})",
             path,
-            "Make room, or see who may write there, and run the same again.",
+            "Make room, or check who may write there, and run the same command again.",
         ) from problem
 
 
 @contextmanager
 def alone(path: Path, wait: bool) -> Iterator[None]:
-    """Only one process at a time gets past a lock file; others wait, or are told with StoreError.
+    """A lock that only one process holds at a time, by a lock file.
 
-    The lock ends with the process, however that ends; the file stays and means nothing.
+    Other processes wait, or get a StoreError if `wait` is false. The lock ends with the process,
+    however that ends; the file stays and means nothing.
     """
     from filelock import FileLock, Timeout
 
@@ -65,7 +67,7 @@ def alone(path: Path, wait: bool) -> Iterator[None]:
             raise _at_work(path) from None
         said = getattr(problem, "strerror", None) or problem
         raise LockError(
-            f"a lock could not be made ({said})", path, "See who may write there, and make room."
+            f"a lock could not be made ({said})", path, "Check who may write there, and make room."
         ) from problem
     try:
         yield
@@ -80,13 +82,16 @@ def _at_work(path: Path) -> StoreError:
 
 
 def _require_no_link(path: Path) -> None:
-    """An OSError for a lock that is a link: some versions of filelock empty what it leads to."""
+    """Raise an OSError for a lock file that is a link.
+
+    Some versions of filelock would empty the file that it leads to.
+    """
     try:
         found = path.lstat()
     except FileNotFoundError:
         return
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        raise OSError(errno.EEXIST, "there is a link, or something else that is no file of ours")
+        raise OSError(errno.EEXIST, "there is a link, or something else that is no lock file")
 
 
 def _umask() -> int:
@@ -97,12 +102,12 @@ def _umask() -> int:
 
 
 def safe_name(name: str) -> str:
-    """The name without anything that has a meaning in a path, a URL or HTML."""
+    """The name with "-" in place of all characters that mean something in paths, URLs or HTML."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".") or "-"
 
 
 def safe_names(names: Iterable[str]) -> list[str]:
-    """Safe names that all differ, even without regard to case; one that was there gets a number."""
+    """Safe names that all differ, also in lower case; a name that is taken gets a number."""
     taken: set[str] = set()
     found = []
     for name in names:

@@ -1,6 +1,7 @@
-"""Output folders: new, empty, or known by a mark as made by the same command; their files."""
+"""Output folders: new, empty, or marked as made by the same command; and filling them at once."""
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -13,22 +14,25 @@ from attnrate.files import replaced
 
 MARK = "attnrate.json"
 FORMAT = 1
-#: How the names of files begin that are being written for a folder of ours
+#: How the names of unfinished files in an output folder begin
 _LEFT = (".attnrate-", f".{MARK}.")
 Mark = dict[str, Any]
 
 
 def as_path(folder: object) -> Path:
-    """The name of a folder as a path."""
-    if not isinstance(folder, (str, Path)) or not str(folder):
+    """The name of a folder as a path; an InputError for anything else."""
+    if not isinstance(folder, str | os.PathLike) or not str(folder):
         raise InputError("the output must be the name of a folder", folder)
     return Path(folder)
 
 
 def look_at(folder: object, command: str) -> tuple[Path, Mark | None]:
-    """Where a command may write: the path, and the mark of an earlier run; None if new or empty.
+    """Find out whether a command may write into a folder; nothing is changed.
 
-    Nothing is touched; an InputError for a file and for a folder with anything else in it.
+    Returns:
+        The path, and the mark that an earlier run of the command has left there; None for a new or
+        empty folder. A file, or a folder with something else in it, is an InputError.
+
     """
     place = as_path(folder)
     try:
@@ -36,15 +40,19 @@ def look_at(folder: object, command: str) -> tuple[Path, Mark | None]:
             return place, None
         if not place.is_dir():
             raise InputError("the output must be a folder, this is a file", str(place))
-        # what a run that was killed has left half written does not make the folder somebody's
+        # unfinished files of a killed run do not make the folder somebody else's
         held = any(not path.name.startswith(_LEFT) for path in place.iterdir())
         return place, read_mark(place, command) if held else None
     except OSError as problem:
         raise _refused(place, problem) from None
 
 
-def read_mark(place: Path, command: str) -> Mark:
-    """The mark that the command has left in a folder; InputError for any other folder."""
+def read_mark(
+    place: Path,
+    command: str,
+    way_out: str = "Name a new or empty folder, or one of an earlier run.",
+) -> Mark:
+    """The mark that a command has left in a folder; an InputError for any other folder."""
     try:
         mark = json.loads((place / MARK).read_text(encoding="utf-8"))
         ours = mark["made_by"] == f"attnrate {command}"
@@ -54,7 +62,7 @@ def read_mark(place: Path, command: str) -> Mark:
         raise InputError(
             f"this folder was not made by attnrate {command}, so nothing in it is touched",
             str(place),
-            "Name a new or empty folder, or one of an earlier run.",
+            way_out,
         )
     if mark.get("format") != FORMAT:
         raise InputError(
@@ -64,7 +72,7 @@ def read_mark(place: Path, command: str) -> Mark:
 
 
 def write_mark(place: Path, command: str, more: Mapping[str, Any]) -> None:
-    """Mark the folder, which is made if it is not there, as made by the command."""
+    """Mark a folder as made by a command; the folder is made if it is not there."""
     try:
         place.mkdir(parents=True, exist_ok=True)
         mark = {"made_by": f"attnrate {command}", "format": FORMAT, **more}
@@ -75,7 +83,7 @@ def write_mark(place: Path, command: str, more: Mapping[str, Any]) -> None:
 
 
 def make_folder(place: Path) -> None:
-    """Make a folder within an output folder, and that one, if they are not there."""
+    """Make a folder and those above it, if they are not there."""
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -84,11 +92,11 @@ def make_folder(place: Path) -> None:
 
 @contextmanager
 def filled_at_once(folder: object, command: str) -> Iterator[Path]:
-    """A folder to write into, whose content stands in `folder` when all of it is written.
+    """A temporary folder to write into, whose files are moved to `folder` at the end.
 
-    A new folder appears as a whole. In one that is there, files of the same names are replaced and
-    others are left. When the writing fails, nothing is changed; when the moving does, what was
-    there before may be gone in part.
+    A new folder appears as a whole. In a folder that is there, files of the same names are replaced
+    and others stay. If the writing fails, nothing is changed; if the moving fails, some of the
+    earlier files may be gone.
     """
     place, _ = look_at(folder, command)
     try:
@@ -107,7 +115,7 @@ def filled_at_once(folder: object, command: str) -> Iterator[Path]:
 
 
 def _move(fresh: Path, place: Path, aside: Path) -> None:
-    """Put what is in `fresh` into `place`; folders that it replaces go aside."""
+    """Move the content of `fresh` into `place`; folders that it replaces are moved to `aside`."""
     for one in sorted(fresh.iterdir()):
         goal = place / one.name
         if goal.is_dir() and not goal.is_symlink():

@@ -1,22 +1,115 @@
-"""The paper from one call: run the experiments, write the page."""
+"""The paper from one call: run the experiments, judge their claims, write the page."""
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from attnrate.errors import InputError, hint
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.record import Record
-from attnrate.experiments.run import conclude_folder, open_folder, records_in, run_experiments
+from attnrate.experiments.run import (
+    FolderLike,
+    NamesLike,
+    PresetLike,
+    conclude_folder,
+    open_folder,
+    records_in,
+    run_experiments,
+)
 from attnrate.report.page import PAGE, write_report
 from attnrate.report.skeleton import require_extra
 from attnrate.report.verdicts import VERDICTS
+from attnrate.settings import Count, Switch, checked
+from attnrate.shown import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from attnrate.figures.drawing import Drawing
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """What was run and found; `page` is the HTML file."""
+@dataclass(frozen=True, repr=False)
+class Agreement(Shown):
+    """How far two reproductions come to the same verdicts.
+
+    Attributes:
+        same: The number of claims that the first decides and on which the second agrees.
+        of: The number of claims that the first decides and the second has too. Claims that the
+            first leaves open do not count, because it does not cover them, nor do those that are
+            not testable here, because it takes no run to see that.
+        different: Each claim with two verdicts: "NAME: VERDICT / VERDICT".
+
+    Examples:
+        >>> print(ar.Agreement(same=1, of=2, different=("fig1-slope: holds / open",)))
+        the same verdict in 1 of 2 claims that this one decides
+          fig1-slope: holds / open
+
+    """
+
+    same: int
+    of: int
+    different: tuple[str, ...]
+
+    def to_plain(self) -> dict[str, int | list[str]]:
+        """The agreement as JSON values."""
+        return {"same": self.same, "of": self.of, "different": [*self.different]}
+
+    def __str__(self) -> str:
+        said = f"the same verdict in {self.same} of {self.of} claims that this one decides"
+        return "\n  ".join([said, *self.different])
+
+
+@dataclass(frozen=True, repr=False)
+class Reproduction(Shown):
+    """What a reproduction found: a verdict on every claim, with figures and a page.
+
+    Attributes:
+        records: One record per experiment, with what it concluded.
+        page: The HTML file that shows all of it.
+
+    Examples:
+        >>> done = ar.reproduce("propositions", workers=1, progress=False)
+        >>> found = ar.Reproduction.read("reproduction-quick")
+        >>> found.agreement(done)
+        the same verdict in 8 of 8 claims that this one decides
+        >>> found.to_frame()[["name", "verdict"]].iloc[0].tolist()
+        ['propositions-equivariance', 'holds']
+
+    """
 
     records: tuple[Record, ...]
     page: Path
+
+    @classmethod
+    @checked
+    def read(cls, folder: FolderLike) -> "Reproduction":
+        """Read the reproduction in a folder as it was last written.
+
+        Args:
+            folder: A folder that `reproduce` has made, such as docs/reproduction.
+
+        """
+        place, _ = open_folder(folder)
+        return cls(tuple(records_in(place)), place / PAGE)
+
+    @classmethod
+    @checked
+    def report(cls, folder: FolderLike) -> "Reproduction":
+        """Conclude again from what is finished in a folder, and write its figures and page anew.
+
+        Args:
+            folder: A folder that `reproduce` has made. Nothing is run.
+
+        """
+        return cls._written(conclude_folder(folder))
+
+    @classmethod
+    def _written(cls, place: Path) -> "Reproduction":
+        """Write the page of the records in a folder."""
+        records = tuple(records_in(place))
+        return cls(records, write_report(records, place))
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -25,64 +118,128 @@ class Reproduction:
 
     @property
     def failed(self) -> tuple[Record, ...]:
-        """The experiments of which something failed."""
+        """The records of the experiments in which something failed."""
         return tuple(record for record in self.records if record.failed is not None)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The names of all figures, which `plot` takes."""
+        return tuple(self._drawn())
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per claim: its name, its verdict, the number that decides and its interval."""
+        import pandas as pd
+
+        columns = ["name", "verdict", "value", "low", "high", "statement", "place", "experiment"]
+        rows = [asdict(claim) for claim in self.claims]
+        return pd.DataFrame(rows, columns=[*columns, "evidence", "correction"])
+
+    def plot(self, figure: str) -> "Drawing":
+        """Draw one of the figures.
+
+        Args:
+            figure: The name of a figure, one of `figures`.
+
+        """
+        from attnrate.figures.draw import draw
+
+        drawn = self._drawn()
+        if figure not in drawn:
+            raise InputError("there is no figure {value}", figure, hint(str(figure), drawn))
+        return draw(drawn[figure])
+
+    def agreement(self, other: "Reproduction") -> Agreement:
+        """How far another reproduction comes to the same verdicts.
+
+        Args:
+            other: Another reproduction. Claims that only one of the two has do not count.
+
+        """
+        theirs = {claim.name: claim.verdict for claim in other.claims}
+        common = [claim for claim in self.claims if claim.name in theirs]
+        decided = [claim for claim in common if claim.verdict not in ("open", "not testable here")]
+        different = tuple(
+            f"{claim.name}: {claim.verdict} / {theirs[claim.name]}"
+            for claim in common
+            if claim.verdict != theirs[claim.name]
+        )
+        agreed = [claim for claim in decided if claim.verdict == theirs[claim.name]]
+        return Agreement(len(agreed), len(decided), different)
 
     def __str__(self) -> str:
         verdicts = [claim.verdict for claim in self.claims]
         counts = ", ".join(f"{v}: {verdicts.count(v)}" for v in VERDICTS if v in verdicts)
-        lines = [f"{len(self.records)} experiments, {len(verdicts)} claims; {counts}"]
+        experiments, claims = (
+            _count(len(self.records), "experiment"),
+            _count(len(verdicts), "claim"),
+        )
+        lines = [f"{experiments}, {claims}" + (f"; {counts}" if counts else "")]
         lines += [f"failed: {record.name}" for record in self.failed]
+        if left := [record for record in self.records if record.unfinished]:
+            jobs = f"{sum(one.unfinished for one in left):,} of {_count(_jobs(left), 'job')}"
+            names = " ".join(record.name for record in left)
+            options = f"--preset {left[0].preset} --out {shlex.quote(str(self.page.parent))}"
+            lines.append(f"not finished: {jobs}; attnrate reproduce {names} {options} goes on")
         return "\n".join([*lines, f"the page: {self.page}"])
 
+    def _table(self) -> "pd.DataFrame":
+        return self.to_frame()[["name", "verdict", "value", "low", "high"]]
 
+    def _drawn(self) -> dict[str, Any]:
+        """Every figure by its name."""
+        figures = (figure for record in self.records for figure in record.conclusion.figures)
+        return {figure.name: figure for figure in figures}
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _jobs(records: Sequence[Record]) -> int:
+    return sum(record.tasks for record in records)
+
+
+@checked
 def reproduce(
-    names: object = (),
-    preset: object = "quick",
-    out: object = None,
-    engine: object = "local",
-    workers: object = None,
-    progress: bool | None = None,
+    names: NamesLike = (),
+    preset: PresetLike = "quick",
+    out: FolderLike | None = None,
+    engine: str = "local",
+    workers: Count | None = None,
+    progress: Switch | None = None,
 ) -> Reproduction:
-    """Run the experiments of the paper (all, or those named) and write figures, claims and page.
+    """Run the experiments, judge each claim, and write figures, claims and a page into a folder.
 
-    preset="quick" takes minutes on two cores, "paper" hours: the full grids with 5 seeds. `out` is
-    a folder, reproduction-PRESET if None. What is finished is kept at once; called again after an
-    interruption, it goes on. `engine` and `workers` are those of `sweep`.
+    The experiments are the paper's figures and tables, and questions of our own about its theory.
+    Every finished job is kept at once: called again after an interruption, it goes on.
+
+    Args:
+        names: The name of an experiment, or several: "fig1", ["table2", "mixing-rank"]. The
+            default is all of them.
+        preset: "quick" runs every experiment in small, in about ten minutes on two cores; "paper"
+            runs the full grids with 5 seeds, in about nine hours.
+        out: The folder for results, figures and page: a new one, an empty one, or one of an
+            earlier call with the same preset. The default is reproduction-PRESET.
+        engine: Where jobs run: "local", one process per core; "ray", the cluster at RAY_ADDRESS or
+            one on this machine; or the address "ray://HOST:PORT" of a cluster.
+        workers: The number of jobs that run at a time; the default is one per core.
+        progress: None shows a live line on a terminal; True also prints lines elsewhere; False
+            shows nothing.
+
+    Returns:
+        The verdicts, with the records of all experiments in the folder and the page. An experiment
+        that fails does not stop the others: `failed` has it.
+
+    Raises:
+        InputError: If a name or the preset is not known, or if the folder is somebody else's.
+
+    Examples:
+        >>> done = ar.reproduce("propositions", workers=1, progress=False)
+        >>> print(done)
+        1 experiment, 8 claims; holds: 3, holds when corrected: 4, does not hold: 1
+        the page: reproduction-quick/index.html
+
     """
     require_extra()
-    return _written(run_experiments(names, preset, out, engine, workers, progress))
-
-
-def report(folder: object) -> Reproduction:
-    """Conclude again from the finished trials of a folder and write figures, claims and page."""
-    return _written(conclude_folder(folder))
-
-
-def read(folder: object) -> Reproduction:
-    """The reproduction in a folder as it was last written, such as the one in docs/."""
-    place, _ = open_folder(folder)
-    return Reproduction(tuple(records_in(place)), place / PAGE)
-
-
-def _written(place: Path) -> Reproduction:
-    records = tuple(records_in(place))
-    return Reproduction(records, write_report(records, place))
-
-
-def agreement(one: Reproduction, other: Reproduction) -> tuple[int, int, list[str]]:
-    """In how many of the claims that `one` decides `other` agrees, of how many, and the others.
-
-    Claims that `one` leaves open are listed but not counted: it does not cover them. Nor are those
-    that are not testable: that they are not takes no run to see.
-    """
-    theirs = {claim.name: claim.verdict for claim in other.claims}
-    common = [claim for claim in one.claims if claim.name in theirs]
-    decided = [claim for claim in common if claim.verdict not in ("open", "not testable here")]
-    different = [
-        f"{claim.name}: {claim.verdict} / {theirs[claim.name]}"
-        for claim in common
-        if claim.verdict != theirs[claim.name]
-    ]
-    agreed = [claim for claim in decided if claim.verdict == theirs[claim.name]]
-    return len(agreed), len(decided), different
+    place = run_experiments(names, preset, out, engine, workers, progress)
+    return Reproduction._written(place)

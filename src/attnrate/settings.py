@@ -2,28 +2,26 @@
 
 The signature of a `checked` function or dataclass is the one place where its settings are defined:
 their names, types, limits and defaults. A wrong value is an InputError that names the setting, the
-value and the way out. `Kinds` opens such functions to tables of settings, by a word:
-
-    @TARGETS.add("ramp")
-    @checked
-    def ramp(slope: Positive, length: Count = 16) -> Target: ...
-
-    TARGETS.make({"kind": "ramp", "slope": 2.0})
+value and the way out. `kinds.py` opens such functions to tables of settings.
 """
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, replace
+from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
-    Generic,
     Literal,
     ParamSpec,
+    TypeAlias,
     TypeVar,
+    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -32,7 +30,7 @@ from typing import (
 from pydantic import ConfigDict, PlainValidator, ValidationError, validate_call
 
 from attnrate.errors import InputError, hint, require_number, require_whole
-from attnrate.found import modules_of
+from attnrate.readable import readable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -43,24 +41,63 @@ else:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C", bound=Callable[..., Any])
-M = TypeVar("M", bound=Callable[..., Any])
 #: What the names of settings begin with in messages of the call that is checked now, and of the
 #: next one: "target." where a table of settings is behind it
 _within: ContextVar[str] = ContextVar("within", default="")
 _next_within: ContextVar[str] = ContextVar("next_within", default="")
+#: The longest description of a type in the remedy of a missing setting
+_SHORT = 60
 #: A table of settings by name, as plain values
 Table = Mapping[str, Any]
+Scalar: TypeAlias = str | float | int | bool | None
+Setting: TypeAlias = (
+    Scalar | Sequence[Scalar] | Sequence[Sequence[Scalar]] | Mapping[str, Scalar | Sequence[Scalar]]
+)
+"""The value of one setting: a number, a word, True or False, or a list or table of these."""
+Settings: TypeAlias = Mapping[str, Setting | Callable[..., object]]
+"""A table of settings by name, as `build_target`, `build_model` and sweeps take them.
+
+The value of a setting is a number, a word, True or False, None, or a list or table of these. `kind`
+may also be a function or class of your own. Type checkers need the name where a table is kept in a
+variable: `settings: ar.Settings = {"kind": "spectral", "alpha": 1.0, "rank": 3}`.
+"""
 
 
-def by(require: Callable[..., object], *limits: object) -> PlainValidator:
-    """What `require(name, value, *limits)` makes of a value, as part of an annotated type."""
+class By(PlainValidator):
+    """A check of a value as part of an annotated type; `by` makes it.
 
-    # pydantic gives a ValidationInfo, whose type cannot be checked at run time
-    def check(value: object, info: Any) -> object:
-        return require(_within.get() + info.field_name, value, *limits)
+    Args:
+        require: A function of the parameter's name, the value and the limits.
+        limits: Further arguments of the function.
 
-    return PlainValidator(check)
+    """
+
+    def __init__(self, require: Callable[..., object], limits: tuple[object, ...]) -> None:
+        # pydantic gives a ValidationInfo, whose type cannot be checked at run time
+        def check(value: object, info: Any) -> object:
+            return require(_within.get() + info.field_name, value, *limits)
+
+        super().__init__(check)
+        named = ", ".join([require.__name__.lstrip("_"), *map(repr, limits)])
+        object.__setattr__(self, "_shown", f"by({named})")
+
+    def __repr__(self) -> str:
+        return str(vars(self)["_shown"])
+
+
+def by(require: Callable[..., object], *limits: object) -> By:
+    """The check of an annotated type: a value becomes `require(name, value, *limits)`.
+
+    Args:
+        require: A function of the parameter's name, the value and the limits. It gives the value
+            that the checked function receives, or raises InputError.
+        *limits: Further arguments of the function.
+
+    Returns:
+        A mark for `Annotated`: Annotated[int, by(require_whole, 1)].
+
+    """
+    return By(require, limits)
 
 
 def _require_switch(name: str, value: object) -> bool:
@@ -81,11 +118,11 @@ Switch = Annotated[bool, by(_require_switch)]
 
 
 def checked(function: Callable[P, R], within: str = "") -> Callable[P, R]:
-    """The function, called only with what the types of its parameters allow.
+    """Make a function that refuses what the types of its parameters do not allow.
 
     Args:
         function: Any function; its annotations are checked by pydantic.
-        within: What the names of its parameters begin with in messages, as "recipe.".
+        within: A prefix for the names of its parameters in messages, as "recipe.".
 
     Returns:
         A function of the same signature. It raises InputError for a wrong value, and TypeError
@@ -100,7 +137,10 @@ def checked(function: Callable[P, R], within: str = "") -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = signature.bind(*args, **kwargs).arguments
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            raise TypeError(_misfit(function, signature, args, kwargs)) from None
         prefix = within or _next_within.get()
         tokens = _within.set(prefix), _next_within.set("")
         try:
@@ -112,7 +152,18 @@ def checked(function: Callable[P, R], within: str = "") -> Callable[P, R]:
             _next_within.reset(tokens[1])
 
     call.is_checked = True  # type: ignore[attr-defined]
+    call.__signature__ = readable(function, signature)  # type: ignore[attr-defined]
     return call
+
+
+@contextmanager
+def names_within(prefix: str) -> Iterator[None]:
+    """Let the messages of the next `checked` call name its parameters with a prefix, "target."."""
+    token = _next_within.set(prefix)
+    try:
+        yield
+    finally:
+        _next_within.reset(token)
 
 
 def checked_fields(within: str = "") -> Callable[[type[D]], type[D]]:
@@ -128,7 +179,7 @@ def checked_fields(within: str = "") -> Callable[[type[D]], type[D]]:
 def _input_error(
     problem: ValidationError, given: Mapping[str, Any], function: Callable[..., Any], within: str
 ) -> InputError:
-    """The first thing that pydantic found wrong, in our words."""
+    """The first fault that pydantic found, as an InputError."""
     found = problem.errors(include_url=False)
     place = found[0]["loc"][0]
     name = [*given][place] if isinstance(place, int) else place
@@ -141,8 +192,58 @@ def _input_error(
     if choices:
         listed = ", ".join(map(repr, choices))
         return InputError(f"{within}{name} is not known", given[name], f"Choose one of {listed}.")
-    shown = getattr(wanted, "__name__", str(wanted))
-    return InputError(f"{within}{name} must be {shown}", given[name], found[0]["msg"] + ".")
+    shown = in_words(wanted)
+    return InputError(f"{within}{name} must be {shown}", given[name], f"Pass {shown}.")
+
+
+def in_words(wanted: Any) -> str:
+    """A type in words, as "a function or None"."""
+    plain = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+    if wanted in (None, type(None)):
+        return "None"
+    if wanted in plain:
+        return plain[wanted]
+    origin: Any = get_origin(wanted)
+    if origin is Annotated:
+        return in_words(get_args(wanted)[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(in_words, get_args(wanted))))
+    if origin is Literal:
+        return " or ".join(map(repr, get_args(wanted)))
+    if Callable in (wanted, origin):
+        return "a function"
+    if inspect.isclass(wanted) and origin is None:
+        return f"{'an' if wanted.__name__[0] in 'AEIOU' else 'a'} {wanted.__name__}"
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(wanted))
+
+
+def _misfit(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    args: Sequence[Any],
+    kwargs: Table,
+) -> str:
+    """Why arguments do not fit a function: those that are missing, unknown or too many."""
+    called = function.__qualname__.removesuffix(".__init__") + "()"
+    own = [*signature.parameters.values()]
+    known = [one.name for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    takes = [one.name for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
+    for name in kwargs:
+        if name in takes[: len(args)]:
+            return f"{called} got several values for the argument {name!r}"
+        if name not in known:
+            near = hint(name, [one for one in known if one != "self"])
+            return f"{called} got an unexpected keyword argument {name!r}. {near}"
+    if len(args) > len(takes):
+        bound = takes[:1] == ["self"]
+        most, got = len(takes) - bound, len(args) - bound
+        return f"{called} takes at most {most} positional arguments but {got} were given"
+    needed = [one.name for one in own if one.name in known and one.default is one.empty]
+    lacking = [repr(n) for n in needed if n not in takes[: len(args)] and n not in kwargs]
+    if len(lacking) == 1:
+        return f"{called} is missing the required argument {lacking[0]}"
+    listed = f"{', '.join(lacking[:-1])} and {lacking[-1]}"
+    return f"{called} is missing {len(lacking)} required arguments: {listed}"
 
 
 def _choices(wanted: Any) -> tuple[Any, ...]:
@@ -167,8 +268,8 @@ def filled(
         settings: Values by name.
         function: Its parameters are what can be set.
         without: Parameters that are no settings.
-        besides: Names that may stand among the settings and are somebody else's.
-        why: What the message adds of a name that is not known.
+        besides: Names that the settings may have and that are no parameters.
+        why: What the message adds where a name is not known.
 
     Returns:
         A value for every parameter. InputError for a name that the function does not have, and
@@ -183,14 +284,25 @@ def filled(
     _require_known(part, settings, [*known, *besides], why)
     for name, default in known.items():
         if default is inspect.Parameter.empty and name not in settings:
-            raise InputError(f"{part}.{name} is missing", dict(settings), f"Set {part}.{name}.")
+            kind = in_words(get_type_hints(inspect.unwrap(function)).get(name, Any))
+            to = f" to {kind}" if kind != "Any" and len(kind) < _SHORT else ""
+            raise InputError(f"{part}.{name} is missing", dict(settings), f"Set {part}.{name}{to}.")
     return {name: settings.get(name, default) for name, default in known.items()}
 
 
 def changed(base: D, changes: Table, part: str) -> D:
-    """A dataclass with some of its fields changed; InputError for a field that it does not have.
+    """Copy a dataclass with some of its fields changed.
 
     Lists become tuples, since JSON has no tuples, and what is frozen should hold no lists.
+
+    Args:
+        base: The dataclass.
+        changes: New values by name.
+        part: What messages call the dataclass: "recipe".
+
+    Returns:
+        The copy. InputError for a field that it does not have.
+
     """
     _require_known(part, changes, [field.name for field in fields(base)])
     plain = {name: tuple(v) if isinstance(v, list) else v for name, v in changes.items()}
@@ -201,71 +313,3 @@ def _require_known(part: str, settings: Table, known: Collection[str], why: str 
     for name, value in settings.items():
         if name not in known:
             raise InputError(f"{part}.{name} is not known{why}", value, hint(name, known))
-
-
-class Kinds(Generic[C]):
-    """The functions or classes of one room that tables of settings can name, by their `kind`.
-
-    They are found by being there: each file of the room adds its own, which must be `checked`.
-
-    Args:
-        part: What the tables are called: "target", "model".
-        room: The package whose files have them.
-        without: Parameters that are no settings, because they are no plain values or because
-            whoever makes the thing decides them.
-        besides: Names that the tables of all kinds may have and that are no parameters.
-
-    """
-
-    def __init__(
-        self, part: str, room: str, without: Collection[str], besides: Collection[str] = ()
-    ) -> None:
-        self._part, self._room = part, room
-        self._without, self._besides = without, ("kind", *besides)
-        self._known: dict[str, C] = {}
-
-    def add(self, kind: str) -> Callable[[M], M]:
-        """Mark a function or class as the one that settings call `kind`; no two may have it."""
-
-        def mark(made: M) -> M:
-            called = vars(made).get("__init__", made)
-            if not hasattr(called, "is_checked"):
-                raise TypeError(f"{made.__qualname__}, {self._part}.kind = {kind!r}: not @checked")
-            other = self._known.get(kind)
-            if other is not None and other.__module__ != made.__module__:
-                places = f"{other.__module__} and {made.__module__}"
-                raise TypeError(f"{self._part}.kind = {kind!r} is taken: {places}")
-            self._known[kind] = made  # type: ignore[assignment]
-            return made
-
-        return mark
-
-    def of(self, settings: Table) -> C:
-        """The function or class that the settings name; InputError if there is none."""
-        kind, known = settings.get("kind"), self._found
-        if not isinstance(kind, str) or kind not in known:
-            what = f"{self._part}.kind is " + ("missing" if kind is None else "not known")
-            raise InputError(what, kind, hint(str(kind), known))
-        return known[kind]
-
-    def complete(self, settings: Table) -> dict[str, Any]:
-        """The settings with the defaults of their kind filled in."""
-        why = f" for {self._part}.kind = {settings.get('kind')!r}"
-        made = self.of(settings)
-        full = filled(self._part, settings, made, self._without, self._besides, why)
-        return {"kind": settings["kind"], **full}
-
-    def make(self, settings: Table, *args: Any) -> Any:
-        """What the kind makes of its settings, after `args`."""
-        given = {name: v for name, v in settings.items() if name not in self._besides}
-        made = self.of(settings)
-        token = _next_within.set(f"{self._part}.")
-        try:
-            return made(*args, **given)
-        finally:
-            _next_within.reset(token)
-
-    @functools.cached_property
-    def _found(self) -> dict[str, C]:
-        modules_of(self._room)
-        return self._known

@@ -1,4 +1,4 @@
-"""Whether what was read from a file is of the types that its dataclasses name."""
+"""Checking that values read from a file have the types that their dataclasses name."""
 
 import sys
 import types
@@ -7,9 +7,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
 def require_types(thing: Any) -> None:
-    """A TypeError that names the first field, in `thing` or below it, that is of another type.
+    """Raise a TypeError with the first field, in `thing` or below it, that has another type.
 
-    Whole numbers may stand where floats are named, and none is larger than a float can be.
+    A whole number may stand in place of a float, if it is not larger than a float can be.
 
     Args:
         thing: An instance of a dataclass whose fields are words, numbers, tuples, lists, dicts

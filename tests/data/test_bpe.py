@@ -80,5 +80,5 @@ def test_what_is_no_text(data):
 
 def test_without_the_library_the_way_out_is_told(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(FetchError, match=r"tokenizers is needed.*attnrate\[data\]"):
+    with pytest.raises(FetchError, match=r"tokenizers is needed.*pip install .*'tokenizers"):
         vocabulary(data, 280)

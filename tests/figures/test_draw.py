@@ -205,3 +205,22 @@ def test_a_band_that_reaches_zero_leaves_a_logarithmic_panel_and_has_a_part_besi
     assert min(y for _, y in band.shapes[0]) < 1e-100
     assert found.frames[0].y.low > 1 / 80
     assert [*found.legend.values()] == [line]
+
+
+def test_points_of_one_category_stand_around_its_label() -> None:
+    series = (
+        Series("a", (0.0, 1.0, 2.0), (1.0, 2.0, math.nan)),
+        Series("b", (1.0,), (3.0,)),
+        Series("c", (2.0,), (4.0,)),
+    )
+    panel = Curves("", "x", "y", series, ticks=("alone", "shared", "alone again"))
+    (frame,) = sketch(Figure("f", "", "", (panel,))).frames
+    places: dict[int, list[float]] = {}
+    for mark in frame.marks:
+        assert isinstance(mark, Drawn)
+        for x in mark.x:
+            if not math.isnan(x):
+                places.setdefault(round(x), []).append(x - round(x))
+    assert places[0] == places[2] == [0.0]
+    assert sum(places[1]) == pytest.approx(0.0)
+    assert places[1][0] < places[1][1]

@@ -1,7 +1,11 @@
 """Brackets: the lower bound is exact, the upper the least that was found, and both say why."""
 
+import copy
 import math
+import pickle
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -128,7 +132,7 @@ def test_a_model_that_is_large_enough_can_be_the_compiled_one() -> None:
         (Transformer(1, 1, m_h=2, layer_norm=True), "plain form"),
         (Transformer(1, 1, m_h=2, position="learned", length=8), "plain form"),
         (Transformer(1, 1, m_h=2, f_hat=nn.Linear(1, 32)), "plain form"),
-        (Transformer(1, 1, n=6, m_h=3), "n = 7; it has: got {'n': 6}"),
+        (Transformer(1, 1, n=6, m_h=3), "n = 7, and has {'n': 6}"),
     ],
 )
 def test_a_model_that_cannot_be_the_compiled_one_is_only_trained(
@@ -186,3 +190,47 @@ def test_a_diverged_fit_is_never_a_bound() -> None:
 def test_wrong_requests_are_refused(request_: dict[str, object]) -> None:
     with pytest.raises(InputError):
         bracket(PERMUTED, **request_)
+
+
+@pytest.mark.parametrize(
+    ("request_", "way_out"),
+    [
+        ({}, "As bracket(target, m_h=6)"),
+        ({"model": lambda: GRU(1, 1), "m_h": 2}, "Leave one of them out."),
+        ({"m_h": 2}, "Or pass a model: bracket(target, lambda: Transformer(1, 1))."),
+    ],
+)
+def test_a_wrong_request_is_told_the_way_out(request_: dict[str, object], way_out: str) -> None:
+    with pytest.raises(InputError) as caught:
+        bracket(PERMUTED, **request_)
+    assert way_out in str(caught.value)
+
+
+def test_a_bracket_shows_itself_and_can_be_copied_and_pickled() -> None:
+    found = bracket(SPECTRAL, m_h=2, m_ff=16, steps=2)
+    assert pickle.loads(pickle.dumps(found)) == copy.deepcopy(found) == found  # noqa: S301
+    assert repr(found) == str(found)
+    frame = found.to_frame()
+    assert frame["bound"].to_list() == ["lower", "upper", "upper", "upper"]
+    assert frame["error"].min() == found.lower
+    html = found._repr_html_()
+    assert html.count("<table") == html.count("<img") == 1
+    (axes,) = found.plot().axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*found.parts]
+
+
+def test_a_bracket_shows_one_line_of_progress_over_all_parts(
+    on_a_terminal: Callable[[Callable[[], object]], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnrate.fitting.bracket.QUIET", 0.0)
+    changes = {"steps": 20, "check_every": 10, "seeds": [0, 1]}
+    written = on_a_terminal(lambda: bracket(SPECTRAL, m_h=2, m_ff=16, **changes))
+    assert "compiled, then trained · error" in written
+    assert " trained · error" in written
+    assert "training" not in written
+    assert on_a_terminal(lambda: bracket(SPECTRAL, m_h=2, m_ff=16, progress=False, steps=2)) == ""
+
+
+def test_arrays_are_answered_by_what_a_target_is() -> None:
+    with pytest.raises(InputError, match="target must be a Target"):
+        bracket(np.zeros((2, 3)), m_h=2)

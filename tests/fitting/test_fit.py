@@ -1,9 +1,13 @@
 """One model on one target: it learns, it repeats itself, it stops for the reason it gives."""
 
+import copy
 import math
-from collections.abc import Iterable
+import pickle
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -160,6 +164,7 @@ def test_training_watching_judging_and_starts_have_inputs_of_their_own() -> None
             return drawn[-1]
 
     target = replace(EXPONENTIAL, inputs=Watched(**vars(law)))
+    drawn.clear()  # a new law is tried twice with one seed
     weights: list[torch.Tensor] = []
 
     def made() -> LinearRNN:
@@ -325,3 +330,93 @@ def test_a_warm_start_of_another_form_than_eq_5_is_refused(beyond: dict[str, obj
 def test_wrong_requests_are_refused_before_training(changes: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         fit(EXPONENTIAL, **{"model": small, **changes})
+
+
+@pytest.mark.parametrize(
+    "given", [pd.DataFrame({"x": [1.0, 2.0]}), np.zeros((2, 3)), torch.zeros(2, 3), "x", None]
+)
+def test_what_is_no_target_is_answered_by_what_a_target_is(given: object) -> None:
+    with pytest.raises(InputError, match="target must be a Target") as caught:
+        fit(given, given)
+    assert ("SampledInputs" in str(caught.value)) == hasattr(given, "shape")
+    assert len(str(caught.value)) < 400
+
+
+def test_what_is_no_model_is_answered_by_what_a_model_is() -> None:
+    with pytest.raises(InputError, match="torch module, or a function") as caught:
+        fit(EXPONENTIAL, pd.DataFrame({"x": [1.0]}))
+    assert "lambda: ar.Transformer" in str(caught.value)
+
+
+class _Pair(torch.nn.Linear):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+        return super().forward(x), None
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (torch.nn.Linear, "'Linear' needs arguments. Pass lambda: Linear(…)"),
+        (lambda out: LinearRNN(1, out), "needs arguments. As lambda:"),
+        (torch.nn.Linear(2, 1), "fails on inputs of shape (512, 8, 1) (RuntimeError: mat1"),
+        (_Pair(1, 1), "must return a torch tensor: got 'tuple'"),
+        (torch.nn.MultiheadAttention(1, 1), "missing 2 required positional arguments"),
+    ],
+)
+def test_a_model_of_the_wrong_form_is_answered_by_the_right_one(model: object, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        fit(EXPONENTIAL, model, steps=1)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("progress", ["yes", 1, 0.0])
+def test_progress_is_a_switch(progress: object) -> None:
+    with pytest.raises(InputError, match="progress must be None, True or False"):
+        fit(EXPONENTIAL, small, progress=progress)
+
+
+def test_a_fit_shows_itself_without_its_weights_and_can_be_copied_and_pickled() -> None:
+    found = fit(EXPONENTIAL, small, steps=20, check_every=10)
+    assert repr(found) == str(found)
+    assert "\n" not in str(found)
+    for twin in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):  # noqa: S301
+        assert str(twin) == str(found)
+        assert torch.equal(twin.model.W, found.model.W)
+    assert found.to_frame()["step"].to_list() == [10, 20]
+    html = found._repr_html_()
+    assert str(found) in html
+    assert html.count("<img") == 1
+    (axes,) = found.plot().axes
+    assert (axes.get_xlabel(), axes.get_yscale()) == ("optimiser step", "log")
+
+
+def test_a_fit_that_diverged_says_so_and_has_no_error() -> None:
+    class Lost(LinearRNN):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * math.nan
+
+    found = fit(EXPONENTIAL, lambda: Lost(1, 1, hidden=2), steps=5, retries=0)
+    assert str(found).startswith("diverged: every attempt by strong, seed 0")
+    assert "nan" not in str(found)
+    assert "<img" not in found._repr_html_()
+
+
+def test_a_fit_shows_its_progress(
+    on_a_terminal: Callable[[Callable[[], object]], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnrate.fitting.fit.QUIET", 0.0)
+    written = on_a_terminal(lambda: fit(EXPONENTIAL, small, steps=20, check_every=10))
+    assert "training by strong, 20 steps" in written
+    assert "training, step 20 of 20 · error" in written
+    assert "20 steps · time left" not in written
+    assert on_a_terminal(lambda: fit(EXPONENTIAL, small, steps=20, progress=False)) == ""
+
+
+def test_a_recipe_shows_itself_and_its_changes_are_its_fields() -> None:
+    from attnrate.fitting.recipe import RECIPES, Recipe, RecipeChanges
+
+    assert {*RecipeChanges.__annotations__} == {*Recipe.__dataclass_fields__}
+    for name, recipe in RECIPES.items():
+        assert repr(recipe) == str(recipe)
+        assert str(recipe).startswith(f"recipe {name}: ")
+        assert pickle.loads(pickle.dumps(recipe)) == recipe  # noqa: S301

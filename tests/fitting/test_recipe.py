@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnrate.errors import InputError
-from attnrate.fitting.recipe import PAPER, STRONG, Recipe, as_recipe, make_optimizer
+from attnrate.fitting.recipe import PAPER, STRONG, Recipe, as_recipe, make_optimizer, recipe_of
 
 
 def test_the_step_size_is_warmed_up_and_falls_to_zero_in_a_line() -> None:
@@ -58,6 +58,15 @@ def test_wrong_settings_are_named_with_their_value(name: str, value: object) -> 
     with pytest.raises(InputError, match=name) as caught:
         as_recipe("strong", **{name: value})
     assert caught.value.value is value or caught.value.value == value
+
+
+def test_a_wrong_value_is_named_as_it_was_given() -> None:
+    with pytest.raises(InputError, match=r"^steps must be .* Pass steps=1 or more"):
+        as_recipe("strong", steps=0)
+    with pytest.raises(InputError, match=r"^steps must be .* Pass steps=1 or more"):
+        Recipe("mine", steps=0)
+    with pytest.raises(InputError, match=r"^recipe.steps must be .* Pass recipe.steps=1 or more"):
+        recipe_of({"steps": 0})
 
 
 @pytest.mark.parametrize("recipe", ["stronk", 3, None, ["strong"], {"name": "strong"}])

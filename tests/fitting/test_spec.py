@@ -5,7 +5,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -285,3 +288,14 @@ def test_a_wrong_model_is_refused_with_the_name_and_the_value(
         build_model(settings, build_target(SPECTRAL))
     assert caught.value.value == value
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [range(1, 3), (1, 2), np.arange(1, 3), torch.arange(1, 3), pd.Series([1, 2])],
+    ids=lambda values: type(values).__name__,
+)
+def test_a_grid_takes_ranges_and_arrays_like_lists(values: object) -> None:
+    base = {"target": SPECTRAL, "model": {"kind": "transformer"}}
+    like = load_spec({**base, "grid": {"model.m_h": [1, 2]}})
+    assert load_spec({**base, "grid": {"model.m_h": values}}).trials == like.trials

@@ -23,7 +23,7 @@ from attnrate.fitting.trial import Trial
 
 needs_pyarrow = pytest.mark.skipif(
     find_spec("pyarrow") is None,
-    reason="pyarrow is not installed: pip install 'attnrate[parquet]'",
+    reason="pyarrow is not installed",
 )
 
 
@@ -73,6 +73,15 @@ def test_a_failure_is_counted_and_gone_after_success(store: Store) -> None:
     store.add(trial(), {}, 0.1, "c")
     assert store.failed() == []
     assert len(store.finished()) == 1
+
+
+def test_a_store_shows_its_file_and_the_number_of_its_trials(store: Store) -> None:
+    store.add(trial(0), {}, 0.0, "")
+    assert repr(store) == f"Store({str(store.path)!r}): 1 trials finished"
+    store.add_failure(trial(1), "no luck", "a")
+    assert repr(store).endswith(": 1 trials finished, 1 failed")
+    store.close()
+    assert repr(store) == f"Store({str(store.path)!r})"
 
 
 def test_rows_come_in_the_order_of_the_trials_that_are_asked_for(store: Store) -> None:
@@ -199,7 +208,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pip install 'attnrate\[parquet\]'"):
+    with pytest.raises(InputError, match=r"pip install 'pyarrow"):
         store.export(tmp_path / "table.parquet")
 
 

@@ -115,7 +115,7 @@ def test_a_function_that_workers_cannot_find_is_refused(store: Path) -> None:
     def within(settings: dict[str, object]) -> dict[str, object]:
         return settings
 
-    with pytest.raises(InputError, match="within another"):
+    with pytest.raises(InputError, match=r"cannot find the function .*within.*at its top level"):
         sweep(grid(4), store=store, workers=2, function=within)
     assert not store.exists()
 
@@ -225,6 +225,24 @@ def test_lines_say_how_far_the_sweep_is(tmp_path: Path) -> None:
     first, last = path.read_text(encoding="utf-8").splitlines()
     assert first.startswith("sweep: 2/10 trials · 2 from before · 3 running · 0 s")
     assert last.startswith("sweep: 6/10 trials · 2 from before · 1 failed · 3 running")
+
+
+def test_the_line_says_that_workers_start_until_the_first_trial_begins() -> None:
+    progress = SweepProgress(2, [1.0, 2.0], 2, False)
+    progress.start()
+    assert progress.line.startswith("0/2 trials · starting 2 workers · 0 s")
+    progress.begin()
+    assert progress.line.startswith("0/2 trials · 2 running · 0 s")
+
+
+def test_a_sweep_tells_when_its_workers_start_and_when_trials_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: Path
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(SweepProgress, "start", lambda self: told.append("start"))
+    monkeypatch.setattr(SweepProgress, "begin", lambda self: told.append("begin"))
+    sweep(grid(2), store=tmp_path / "s.sqlite", workers=1, function=sweep_standin.tiny)
+    assert told == ["start", "begin"]
 
 
 def show(wanted: bool | None, stream: TextIO | None = None) -> None:

@@ -182,7 +182,7 @@ def test_ctrl_c_keeps_what_is_finished_ends_the_workers_and_says_how_to_go_on(
         _, err = process.communicate(timeout=60)
     assert process.returncode != 0
     assert f"of {TRIALS} trials finished, all kept in {store}" in err
-    assert "run the same sweep again" in err
+    assert "run the same again" in err
     assert all(gone(pid) for _, _, pid in entries(log))
     assert sweep_status(grid(TRIALS, SLEEP), store, function=tiny).running == 0
     before = kept(store)
@@ -249,7 +249,7 @@ def test_a_full_disk_is_a_clear_error_and_the_sweep_goes_on_when_there_is_space(
     with pytest.raises(StoreError, match="full") as caught:
         resume(store)
     assert "ree some space" in str(caught.value)
-    assert "run the same sweep again" in str(caught.value)
+    assert "run the same again" in str(caught.value)
     with Store(store, writable=False) as opened:
         assert {row.key for row in first.finished} <= opened.finished_keys()
     ballast.unlink()

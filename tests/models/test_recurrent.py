@@ -205,8 +205,7 @@ def test_inputs_of_another_shape_are_refused_with_their_shape(make, shape):
 
 
 @pytest.mark.parametrize("make", MODELS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
-def test_inputs_of_another_kind_are_refused_by_name(make, dtype):
-    with pytest.raises(InputError, match=r"inputs must hold torch\.float32") as caught:
-        make(2, 1, 4)(torch.zeros(3, 4, 2, dtype=dtype))
-    assert caught.value.value == dtype
+def test_whole_numbers_are_refused_by_name(make):
+    with pytest.raises(InputError, match=r"inputs must hold floats") as caught:
+        make(2, 1, 4)(torch.zeros(3, 4, 2, dtype=torch.int64))
+    assert caught.value.value == torch.int64

@@ -83,10 +83,10 @@ def test_head_sizes_are_free(m_h: int) -> None:
         ({"order": (0, 1, 1, 2)}, r"p\[2\] repeats"),
         ({"order": (0, 1)}, "must have 4 entries"),
         ({"dropout": 1.0}, "dropout must be"),
-        ({"depth": 3}, "no setting 'depth'"),
+        ({"depth": 3}, r"ViTSettings\.depth is not known.*Known: channels"),
     ],
 )
-def test_wrong_settings_are_told(changes: dict[str, object], said: str) -> None:
+def test_wrong_settings_are_named(changes: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         ViT("cpu", **(SMALL | changes))
 

@@ -17,6 +17,7 @@ from attnrate.errors import InputError
 from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.figures.figure import Curves, Figure
+from attnrate.figures.words import clean, with_interval
 from attnrate.report.page import render_page, write_report
 from attnrate.report.skeleton import safe_json
 from attnrate.report.verdicts import print_verdicts
@@ -101,7 +102,7 @@ def test_it_tells_everything_without_a_script(page: str) -> None:
         "This experiment failed.",
         "1 of 3 experiments failed",
         "2026-05-04",
-        "3 of 3 tasks, 1.5 min",
+        "3 of 3 jobs, 1.5 min",
         '<td class="number">–</td>',
         '<noscript><img src="figures/curves.png" alt="Curves"></noscript>',
     ):
@@ -164,6 +165,27 @@ def test_the_terminal_shows_verdicts_and_failures_and_obeys_no_text(records: lis
     assert "\x1b" not in shown
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_cuts_no_verdict_and_no_number(records: list[Record], width: int) -> None:
+    claims = [claim for record in records for claim in record.claims]
+    out = io.StringIO()
+    print_verdicts(records, Console(file=out, width=width, force_terminal=False))
+    shown = "".join(out.getvalue().split())  # wherever a line is broken
+    for claim in claims:
+        number = with_interval(claim.value, claim.low, claim.high)
+        for said in (claim.verdict, clean(claim.name), number if claim.value == 0.5 else ""):
+            assert "".join(said.split()) in shown
+
+
+def test_a_traceback_keeps_its_own_lines_on_a_narrow_terminal(records: list[Record]) -> None:
+    trace = "Traceback (most recent call last):\n" + 20 * '  File "a/long/path/to/code.py"\n'
+    failed = replace(records[0], failed=trace + "ValueError: \x1b[31mno\tmemory")
+    out = io.StringIO()
+    print_verdicts([failed], Console(file=out, width=20, force_terminal=False))
+    assert trace in out.getvalue()
+    assert "ValueError: [31mno" in out.getvalue()
+
+
 def test_what_is_open_is_explained_and_quick_results_lead_to_the_other_preset(
     records: list[Record],
 ) -> None:
@@ -172,7 +194,8 @@ def test_what_is_open_is_explained_and_quick_results_lead_to_the_other_preset(
         print_verdicts(of, Console(file=out, width=200, force_terminal=False))
         return out.getvalue(), render_page(of, "Title")
 
-    for shown in told([replace(one, preset="quick") for one in records]):
+    whole = [replace(one, finished=one.tasks) for one in records]
+    for shown in told([replace(one, preset="quick") for one in whole]):
         assert "Open: this run cannot tell" in shown
         assert "attnrate reproduce --preset paper" in shown
     for shown in told([replace(one, preset="paper") for one in records]):
@@ -180,3 +203,16 @@ def test_what_is_open_is_explained_and_quick_results_lead_to_the_other_preset(
         assert "--preset paper" not in shown
     for shown in told([]):
         assert "Open:" not in shown
+
+
+def test_jobs_that_are_not_finished_are_counted_beside_the_verdicts(
+    records: list[Record],
+) -> None:
+    part = replace(records[0], tasks=26, finished=4)
+    for of, said in (([part], True), ([records[0]], False)):
+        out = io.StringIO()
+        print_verdicts(of, Console(file=out, width=200, force_terminal=False))
+        for shown in (out.getvalue(), render_page(of, "Title")):
+            assert ("Not finished: 22 of 26 jobs of one. The verdicts rest on" in shown) is said
+            # more seeds are no advice while jobs are missing
+            assert ("More seeds decide" in shown) is not said

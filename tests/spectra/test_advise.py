@@ -1,5 +1,7 @@
 """Advice on head sizes, on models whose heads are known to be too large."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -64,7 +66,7 @@ def test_a_budget_is_kept_and_no_other_split_of_it_loses_less(budget):
 
 def test_without_measured_cuts_it_says_so():
     advice = advise(profile(model_of_rank(3), draw(0), cut_inputs=0))
-    assert "factor ½ stands in" in str(advice)
+    assert "estimated as half of the root mean square of the logits" in str(advice)
     assert advice.layers[0].size <= 3
 
 
@@ -97,6 +99,14 @@ def test_the_sentence_and_the_table():
     advice = advise(profile(model_of_rank(3), draw(0)), tolerance=1e-6)
     assert "heads of size 3 (layer by layer, now 8)" in str(advice)
     assert advice.to_frame().loc[0, "size"] == 3
+    assert "3 of 8 dimensions." in str(advice)  # no fewer than advised: that is not said
+
+
+def test_fewer_dimensions_that_could_do_are_said():
+    advice = advise(profile(model_of_rank(8), draw(0)), tolerance=0.02)
+    layer = advice.layers[0]
+    could = replace(advice, layers=(replace(layer, size=5, low=3),))
+    assert "5 of 8 dimensions; it could be as few as 3." in str(could)
 
 
 @pytest.mark.parametrize(
@@ -120,3 +130,11 @@ def test_a_model_without_the_layers():
     advice = advise(profile(model_of_rank(3, layers=2), draw(0)))
     with pytest.raises(InputError, match=r"lacks layers.*inner\.0"):
         advice.check(model_of_rank(3), draw(1))
+
+
+def test_a_model_of_another_size():
+    advice = advise(profile(model_of_rank(3), draw(0)))
+    other = ar.Transformer(2, 1, n=8, m_h=4, heads=2)
+    words = r"last must have the heads that were profiled, 1 of size 8.*got \(2, 4\)"
+    with pytest.raises(InputError, match=words):
+        advice.check(other, draw(1))

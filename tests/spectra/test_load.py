@@ -1,13 +1,15 @@
 """Opening a model: what is whole comes as it was saved; what is not is refused and named."""
 
 import json
+import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from attnrate.errors import InputError
-from attnrate.spectra.load import load
+from attnrate.spectra import load as loading
+from attnrate.spectra.load import load_model
 
 transformers = pytest.importorskip("transformers")
 
@@ -51,29 +53,29 @@ IDS = torch.arange(12).reshape(2, 6)
 
 
 def test_a_folder_gives_the_model_that_was_saved(folder):
-    loaded = load(folder)
+    loaded = load_model(folder)
     assert (loaded.name, loaded.longest) == ("bert", 20)
     assert not loaded.model.training
     assert torch.equal(output(loaded.model, IDS), output(a_bert(), IDS))
-    assert load(str(folder / "model.safetensors")).folder == folder
+    assert load_model(str(folder / "model.safetensors")).folder == folder
 
 
 def test_a_sharded_checkpoint_is_the_same_model(tmp_path):
     a_bert().save_pretrained(tmp_path, max_shard_size="10KB")
     assert len(list(tmp_path.glob("*.safetensors"))) > 2
-    assert torch.equal(output(load(tmp_path).model, IDS), output(a_bert(), IDS))
+    assert torch.equal(output(load_model(tmp_path).model, IDS), output(a_bert(), IDS))
 
 
 def test_half_precision_comes_as_float32(tmp_path):
     a_bert().bfloat16().save_pretrained(tmp_path)
-    assert {tensor.dtype for tensor in load(tmp_path).model.parameters()} == {torch.float32}
+    assert {tensor.dtype for tensor in load_model(tmp_path).model.parameters()} == {torch.float32}
 
 
 def test_the_head_of_a_task_is_not_needed_and_a_pooler_may_be_missing(tmp_path):
     config = transformers.BertConfig(**small())
     masked = transformers.BertForMaskedLM(config).eval()
     masked.save_pretrained(tmp_path)
-    assert torch.equal(output(load(tmp_path).model, IDS), output(masked.bert, IDS))
+    assert torch.equal(output(load_model(tmp_path).model, IDS), output(masked.bert, IDS))
 
 
 @pytest.mark.parametrize("family", ["Roberta", "MPNet"])
@@ -81,7 +83,7 @@ def test_positions_behind_the_padding_are_counted(tmp_path, family):
     config = getattr(transformers, f"{family}Config")(**small(pad_token_id=1))
     model = getattr(transformers, f"{family}Model")(config).eval()
     model.save_pretrained(tmp_path)
-    longest = load(tmp_path).longest
+    longest = load_model(tmp_path).longest
     assert longest == 18
     model(input_ids=torch.full((1, longest), 5))
     with pytest.raises((IndexError, RuntimeError)):
@@ -91,21 +93,21 @@ def test_positions_behind_the_padding_are_counted(tmp_path, family):
 def test_nothing_is_said_on_the_terminal(tmp_path, capfd):
     transformers.BertForMaskedLM(transformers.BertConfig(**small())).save_pretrained(tmp_path)
     capfd.readouterr()
-    load(tmp_path)
+    load_model(tmp_path)
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_folder_without_settings_is_refused(folder):
     (folder / "config.json").unlink()
     with pytest.raises(InputError, match=r"no config\.json.*It has model\.safetensors"):
-        load(folder)
+        load_model(folder)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\0"])
 def test_broken_settings_are_refused(folder, text):
     (folder / "config.json").write_text(text)
     with pytest.raises(InputError, match=r"config\.json"):
-        load(folder)
+        load_model(folder)
 
 
 def test_settings_that_ask_for_code_are_refused(folder):
@@ -114,7 +116,7 @@ def test_settings_that_ask_for_code_are_refused(folder):
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text("raise SystemExit('run')")
     with pytest.raises(InputError, match=r"code of its own.*live torch"):
-        load(folder)
+        load_model(folder)
 
 
 @pytest.mark.parametrize("change", [{"model_type": "nothing"}, {"hidden_size": 48}])
@@ -122,7 +124,7 @@ def test_settings_that_fit_no_weights_are_refused(folder, change):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | change))
     with pytest.raises(InputError, match="transformers cannot open the model"):
-        load(folder)
+        load_model(folder)
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.ckpt", "m.pkl"])
@@ -131,7 +133,7 @@ def test_pickled_checkpoints_are_refused_with_the_safe_way(folder, name):
     torch.save({}, folder / name)
     for source in (folder, folder / name):
         with pytest.raises(InputError, match=r"pickled.*weights_only=True"):
-            load(source)
+            load_model(source)
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, -1])
@@ -139,7 +141,7 @@ def test_a_truncated_file_is_refused(folder, kept):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(InputError, match=r"truncated or corrupt.*model\.safetensors"):
-        load(folder)
+        load_model(folder)
 
 
 def test_missing_shards_are_named(tmp_path):
@@ -147,7 +149,7 @@ def test_missing_shards_are_named(tmp_path):
     gone = sorted(tmp_path.glob("*.safetensors"))[1]
     gone.unlink()
     with pytest.raises(InputError, match=f"1 of .* files.*{gone.name}"):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 def test_an_index_that_leads_elsewhere_or_promises_too_much_is_refused(tmp_path):
@@ -158,17 +160,17 @@ def test_an_index_that_leads_elsewhere_or_promises_too_much_is_refused(tmp_path)
     for name, file, match in (("x", "../y.safetensors", "elsewhere"), ("x", first, "not in their")):
         index.write_text(json.dumps({"weight_map": whole["weight_map"] | {name: file}}))
         with pytest.raises(InputError, match=match):
-            load(tmp_path)
+            load_model(tmp_path)
     index.write_text("{}")
     with pytest.raises(InputError, match="no weight_map"):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 def test_missing_tensors_are_named_and_not_made_up(folder):
     name = "encoder.layer.1.attention.self.key.weight"
     edit(folder, lambda tensors: tensors.pop(name))
     with pytest.raises(InputError, match="1 tensors of the model are missing") as caught:
-        load(folder)
+        load_model(folder)
     assert any(name in found for found in caught.value.value)
 
 
@@ -177,14 +179,14 @@ def test_a_tensor_that_is_not_finite_is_named(folder, bad):
     name = "encoder.layer.0.attention.self.query.weight"
     edit(folder, lambda tensors: tensors[name].view(-1)[7:8].fill_(bad))
     with pytest.raises(InputError, match="nan or inf") as caught:
-        load(folder)
+        load_model(folder)
     assert caught.value.value == [name]
 
 
 @pytest.mark.parametrize("source", [None, 3, "", "./nothing", "/no/such/folder", "a/b/c", "\0"])
 def test_what_is_no_folder_and_no_hub_name_is_refused(source):
     with pytest.raises(InputError, match="folder"):
-        load(source)
+        load_model(source)
 
 
 def test_a_hub_name_without_a_network_offers_a_local_folder(monkeypatch, tmp_path):
@@ -194,20 +196,20 @@ def test_a_hub_name_without_a_network_offers_a_local_folder(monkeypatch, tmp_pat
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"the hub did not give.*local folder"):
-        load("nobody/nothing-of-that-name")
+        load_model("nobody/nothing-of-that-name")
 
 
 def test_other_files_are_no_models(tmp_path):
     (tmp_path / "notes.txt").write_text("words")
     with pytest.raises(InputError, match="no model"):
-        load(tmp_path / "notes.txt")
+        load_model(tmp_path / "notes.txt")
     with pytest.raises(InputError, match=r"no config\.json"):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 def test_a_folder_without_a_tokenizer_says_so(folder):
     with pytest.raises(InputError, match=r"no tokenizer.*npz"):
-        load(folder).tokenizer()
+        load_model(folder).tokenizer()
 
 
 def llama_to_gguf(model, path):
@@ -270,12 +272,39 @@ def test_a_gguf_file_gives_the_model_it_was_made_from(tmp_path, capfd):
     llama_to_gguf(model, tmp_path / "toy.gguf")
     capfd.readouterr()
     for source in (tmp_path, tmp_path / "toy.gguf"):
-        loaded = load(source)
+        loaded = load_model(source)
         assert (loaded.gguf, loaded.longest) == ("toy.gguf", 20)
         torch.testing.assert_close(output(loaded.model, IDS), output(model, IDS))
     assert capfd.readouterr() == ("", "")
     (tmp_path / "other.gguf").write_bytes(b"GGUF")
     with pytest.raises(InputError, match=r"several \.gguf"):
-        load(tmp_path)
+        load_model(tmp_path)
     with pytest.raises(InputError, match="cannot open"):
-        load(tmp_path / "other.gguf")
+        load_model(tmp_path / "other.gguf")
+
+
+def test_without_the_package_gguf_that_is_said_and_not_config_json(tmp_path, monkeypatch):
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr(loading, "is_installed", lambda name: False)
+    with pytest.raises(
+        InputError, match=r"a \.gguf file needs gguf, .*pip install 'gguf"
+    ) as caught:
+        load_model(tmp_path)
+    assert "config.json" not in str(caught.value)
+
+
+def test_a_package_that_transformers_misses_is_named(folder, monkeypatch):
+    def lacks(*_, **__):
+        raise ImportError("BertModel requires the tiktoken library")
+
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", lacks)
+    with pytest.raises(
+        InputError, match=r"not installed \(BertModel requires the tiktoken.*pip ins"
+    ):
+        load_model(folder)
+
+
+def test_without_transformers_the_error_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(InputError, match=r"needs transformers, .*pip install .*'transformers"):
+        load_model(folder)

@@ -1,10 +1,19 @@
 """Ranks by energy, stable rank and tail."""
 
 import numpy as np
+import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnrate.spectra.measures import law_columns, rank_of, stable_rank, tails
+from attnrate.spectra.measures import (
+    law_columns,
+    law_counts,
+    rank_of,
+    rank_words,
+    stable_rank,
+    tails,
+)
 from attnrate.theory.decay import fit_decay
 
 
@@ -36,3 +45,27 @@ def test_an_order_stands_in_the_table_without_an_interval():
     assert row["law"] == "superexponential"
     assert row["law_parameter"] > 0
     assert (row["law_low"], row["law_high"]) == (None, None)
+
+
+def heads(*ranks: int, m_h: int = 8) -> pd.DataFrame:
+    return pd.DataFrame({"rank99": ranks, "m_h": m_h})
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (heads(2, 5, 7), "99 % of it lies in 5 dimensions in the median head (2 to 7)"),
+        (heads(1, 1), "99 % of it lies in 1 dimension in every head"),
+        (heads(3), "99 % of it lies in 3 dimensions in the only head"),
+        (heads(8, 8), "99 % of it needs all dimensions of every head"),
+    ],
+)
+def test_ranks_in_words(table, said):
+    assert rank_words(table, 0.99, "it") == said
+
+
+def test_a_spectrum_without_a_law_is_not_said_to_have_no_decay():
+    table = pd.DataFrame({"law": ["none", "none", "power"]})
+    assert (
+        law_counts(table, "spectra") == "Laws of decay of the 3 spectra: no known law 2, power 1."
+    )

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.spectra.load import Loaded, load
+from attnrate.spectra.load import LoadedModel, load_model
 from attnrate.spectra.read import _text, read_arrays, read_images, read_text
 
 transformers = pytest.importorskip("transformers")
@@ -36,7 +36,7 @@ def bert(tmp_path_factory):
     )
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), special, strict=False))
     transformers.PreTrainedTokenizerFast(tokenizer_object=made, **names).save_pretrained(folder)
-    return load(folder)
+    return load_model(folder)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def vit(tmp_path_factory):
         image_size=8, patch_size=4,
     )  # fmt: skip
     transformers.ViTModel(config).save_pretrained(folder)
-    return load(folder)
+    return load_model(folder)
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_tokens_that_the_model_does_not_know(bert, text):
     config = transformers.BertConfig(
         vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2
     )
-    smaller = Loaded(transformers.BertModel(config), "smaller", bert.folder, None)
+    smaller = LoadedModel(transformers.BertModel(config), "smaller", bert.folder, None)
     with pytest.raises(InputError, match=r"outside the vocabulary.*0 to 8"):
         read_text(smaller, text, length=8)
 
@@ -205,7 +205,7 @@ def test_images_come_in_order_from_all_kinds_of_files(vit, tmp_path):
 
 def settings(loaded, tmp_path, said):
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
-    return Loaded(loaded.model, "vit", tmp_path, None)
+    return LoadedModel(loaded.model, "vit", tmp_path, None)
 
 
 def test_the_preprocessor_is_followed(vit, tmp_path):
@@ -360,7 +360,7 @@ def test_models_that_take_any_size_follow_their_preprocessor(tmp_path):
     )
     (tmp_path / "images").mkdir()
     an_image(tmp_path / "images" / "a.png", (8, 8))
-    loaded = Loaded(transformers.Dinov2Model(config), "dinov2", tmp_path, None)
+    loaded = LoadedModel(transformers.Dinov2Model(config), "dinov2", tmp_path, None)
     said = {"size": {"shortest_edge": 8}, "do_center_crop": True, "crop_size": 8}
     (batch,) = read_images(settings(loaded, tmp_path, said), tmp_path / "images")
     assert batch["pixel_values"].shape == (1, 3, 8, 8)

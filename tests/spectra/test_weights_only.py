@@ -208,7 +208,7 @@ def test_a_known_law_is_found_and_summed_up(tmp_path):
     np.testing.assert_allclose(frame.stable_rank, (law**2).sum())
     energy = np.cumsum(law**2) / (law**2).sum()
     assert frame.rank99.tolist() == [int(np.searchsorted(energy, 0.99)) + 1] * 2
-    assert "1 attention layers, 2 heads of size 16" in str(found)
+    assert "1 attention layer, 2 heads of size 16" in str(found)
 
 
 @pytest.mark.parametrize(("layer", "head"), [(1, 0), (0, 2), (-1, 0), ("0", 0)])

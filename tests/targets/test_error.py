@@ -1,5 +1,7 @@
 """How far a model is from a target: exact for models whose distance is known."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -42,3 +44,46 @@ def test_wrong_arguments_are_named(name: str, value: object) -> None:
     with pytest.raises(InputError) as caught:
         error_of(target, target, **{name: value})
     assert caught.value.value == value
+
+
+def attend() -> torch.nn.Module:
+    return torch.nn.MultiheadAttention(1, 1, batch_first=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda x: x.mean(1, keepdim=True), r"the shape .* \(1024, 4, 1\): got \(1024, 1, 1\)"),
+        (lambda x: x[:, :2], r"got \(1024, 2, 1\)"),
+        (lambda x: x.sum(1), r"got \(1024, 1\)"),
+        (lambda x: x.expand(-1, -1, 2), r"got \(1024, 4, 2\). Make it for out = 1"),
+        (lambda x: x.numpy(), "must return a torch tensor: got 'ndarray'"),
+        (lambda x: (x, None), "got 'tuple'. Wrap it in a module that returns the first"),
+        (torch.nn.Linear(4, 1), r"Linear fails on inputs of shape \(1024, 4, 1\) \(RuntimeError"),
+        (attend(), r"MultiheadAttention fails on inputs .*missing 2 required"),
+    ],
+)
+def test_a_model_that_fails_or_gives_another_shape_is_refused(model: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        error_of(model, linear_target("exponential", 4))
+
+
+def test_a_result_or_swapped_arguments_are_recognised() -> None:
+    target, model = linear_target("exponential", 4), torch.nn.Linear(1, 1)
+    found = type("Fit", (), {"model": model})()
+    with pytest.raises(InputError, match=r"model must be .*got 'a Fit'. Pass its \.model"):
+        error_of(found, target)
+    with pytest.raises(InputError, match=r"The model comes first: error_of\(model, target\)"):
+        error_of(target, model)
+
+
+def test_a_long_measurement_shows_its_progress(
+    on_a_terminal: Callable[[Callable[[], object]], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnrate.targets.error.QUIET", 0.0)
+    target = linear_target("exponential", 4)
+    written = on_a_terminal(lambda: error_of(lambda x: x, target, n=3000))
+    assert "measuring the error on 3,000 sequences" in written
+    assert on_a_terminal(lambda: error_of(lambda x: x, target, progress=False)) == ""
+    with pytest.raises(InputError, match="progress must be None, True or False"):
+        error_of(lambda x: x, target, progress="yes")

@@ -13,6 +13,7 @@ from attnrate.targets import (
     AttentionTarget,
     FunctionCoupling,
     PositionedInputs,
+    Target,
     UniformInputs,
     form,
     identity,
@@ -237,8 +238,8 @@ def test_a_part_that_does_not_act_on_the_last_axis_is_refused_when_built(part, f
 
 
 def test_a_coupling_of_the_wrong_shape_is_refused_when_built():
-    with pytest.raises(InputError, match=r"expected \(1, 3, 3\)"):
-        build(rho=lambda u, v: u * v)
+    with pytest.raises(InputError, match="shape of what it returned does not fit"):
+        build(rho=lambda u, v: torch.zeros(5))
 
 
 def test_a_coupling_without_a_value_is_refused_when_built():
@@ -286,3 +287,83 @@ def test_softening_needs_a_positive_number(beta):
 def test_samples_are_floats():
     with pytest.raises(InputError):
         spectral_target(1, 2).sample(1, 0, dtype=torch.int64)
+
+
+class Running(Target):
+    length, inputs, out, name = 8, UniformInputs(), 1, "running maximum"
+
+    def evaluate(self, x):
+        return x.cummax(dim=1).values
+
+
+def running(**parts):
+    return type("Mine", (Running,), parts)()
+
+
+@pytest.mark.parametrize("part", ["length", "inputs", "out"])
+def test_what_a_target_of_ones_own_lacks_is_named_and_it_can_still_be_shown(part):
+    given = {name: getattr(Running, name) for name in ("length", "inputs", "out") if name != part}
+    target = type("Mine", (Target,), {**given, "evaluate": Running.evaluate})()
+    assert repr(target) == f"Mine(without {part})"
+    with pytest.raises(InputError, match=f"Mine must have .*'{part}' is missing.*UniformInputs"):
+        target.sample(2, seed=0)
+    with pytest.raises(InputError, match=f"Mine must have .*'{part}' is missing"):
+        target(torch.zeros((2, 8, 1)))
+
+
+def test_a_target_without_a_name_is_a_target():
+    parts = {"length": 8, "inputs": UniformInputs(), "out": 1, "evaluate": Running.evaluate}
+    target = type("Mine", (Target,), parts)()
+    assert target(target.sample(2, seed=0)).shape == (2, 8, 1)
+    assert repr(target) == "Mine(length=8, d=1, out=1, UniformInputs)"
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"length": "8"}, "Mine.length must be a whole number"),
+        ({"out": 0}, "Mine.out must be a whole number"),
+        ({"inputs": lambda n: n}, "Mine.inputs must be a law of the inputs"),
+    ],
+)
+def test_parts_of_a_wrong_kind_are_named(parts, words):
+    with pytest.raises(InputError, match=words):
+        running(**parts).sample(2, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "got"),
+    [
+        (lambda self, x: x.sum(1), r"\(2, 1\)"),
+        (lambda self, x: x[..., 0], r"\(2, 8\)"),
+        (lambda self, x: x.mean(1, keepdim=True), r"\(2, 1, 1\)"),
+        (lambda self, x: x.expand(-1, -1, 3), r"\(2, 8, 3\). Set out = 3"),
+    ],
+)
+def test_values_of_another_shape_are_refused_not_broadcast(evaluate, got):
+    target = running(evaluate=evaluate)
+    words = rf"Mine.evaluate must return the shape \(n, length, out\) = \(2, 8, 1\): got {got}"
+    with pytest.raises(InputError, match=words):
+        target(target.sample(2, seed=0))
+
+
+def test_values_that_are_no_tensor_are_refused():
+    target = running(evaluate=lambda self, x: x.numpy())
+    with pytest.raises(
+        InputError, match=r"Mine.evaluate must return a torch tensor: got 'ndarray'"
+    ):
+        target(target.sample(2, seed=0))
+
+
+def test_values_come_in_the_type_of_the_inputs():
+    target = running(evaluate=lambda self, x: x.argsort(dim=1))
+    assert target(target.sample(2, seed=0, dtype=torch.float32)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["F", "f"])
+def test_a_function_that_fails_on_tensors_is_named(name):
+    given = {"F": identity, "f": identity, name: math.sin}
+    with pytest.raises(
+        InputError, match=rf"{name} fails on a tensor of shape .*: got 'sin'.*torch"
+    ):
+        AttentionTarget(rho=product, length=4, **given)

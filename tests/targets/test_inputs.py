@@ -1,6 +1,8 @@
 """Laws of the inputs: their ranges, their moments, and what they refuse."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -9,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnrate.errors import InputError
-from attnrate.targets import InputLaw, PositionedInputs, UniformInputs
+from attnrate.targets import (
+    GaussianInputs,
+    IndependentInputs,
+    InputLaw,
+    PositionedInputs,
+    UniformInputs,
+)
+from attnrate.targets.inputs import float64
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -18,7 +27,7 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def test_uniform_inputs_are_u01_unless_told():
+def test_uniform_inputs_are_u01_by_default():
     x = UniformInputs().draw(40_000, 1, generator())
     assert x.shape == (40_000, 1, 1)
     assert x.dtype == torch.float64
@@ -121,3 +130,44 @@ def test_positioned_inputs_have_one_length(length):
     with pytest.raises(InputError) as caught:
         PositionedInputs.shifted(3).draw(2, length, generator())
     assert caught.value.value == length
+
+
+def test_gaussian_inputs_have_their_moments_and_no_bounds():
+    law = GaussianInputs((1.0, -2.0), (0.5, 3.0))
+    assert (law.mean, law.variance) == ((1.0, -2.0), (0.25, 9.0))
+    assert (law.low, law.high) == ((-math.inf,) * 2, (math.inf,) * 2)
+    x = law.draw(40_000, 1, generator())[:, 0]
+    assert x.dtype == torch.float64
+    # five standard errors of the mean and of the variance of a Gaussian
+    assert ((x.mean(0) - float64(law.mean)).abs() < 5 * float64(law.std) / 200).all()
+    spread = float64(law.variance) * math.sqrt(2 / 40_000)
+    assert ((x.var(0) - float64(law.variance)).abs() < 5 * spread).all()
+
+
+def test_gaussian_tokens_and_coordinates_are_independent():
+    x = GaussianInputs((0, 0)).draw(40_000, 2, generator()).reshape(-1, 4).numpy()
+    off_diagonal = np.corrcoef(x.T) - np.eye(4)
+    assert np.abs(off_diagonal).max() < 5 / math.sqrt(40_000)
+
+
+def test_a_single_number_stands_for_all_coordinates():
+    assert GaussianInputs((0, 1), 2) == GaussianInputs((0.0, 1.0), (2.0, 2.0))
+    assert UniformInputs((-1, 0), 1) == UniformInputs((-1.0, 0.0), (1.0, 1.0))
+    assert UniformInputs(-1, 1) == UniformInputs((-1.0,), (1.0,))
+    assert GaussianInputs().d == 1
+
+
+@pytest.mark.parametrize("std", [0.0, -1.0, (1.0, 0.0), math.nan, "1", True])
+def test_a_standard_deviation_that_is_none_is_refused(std):
+    with pytest.raises(InputError, match="std"):
+        GaussianInputs((0.0, 0.0), std)
+
+
+@pytest.mark.parametrize("law", [UniformInputs((0, 1), 2), GaussianInputs(0, 2)])
+def test_independent_laws_compare_and_can_be_copied_and_pickled(law):
+    assert isinstance(law, IndependentInputs)
+    assert isinstance(law, InputLaw)
+    again = pickle.loads(pickle.dumps(law))  # noqa: S301 - made here
+    for other in (copy.deepcopy(law), again):
+        assert other == law
+        assert hash(other) == hash(law)

@@ -1,6 +1,8 @@
 """Linear functionals: Eq. 69 in loops, closure under alterations, floors against least squares."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -10,10 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnrate.errors import InputError
+from attnrate.fitting.bracket import floor_of
+from attnrate.models import GRU
 from attnrate.targets import (
+    GaussianInputs,
     LinearTarget,
     PositionedInputs,
     UniformInputs,
+    error_of,
     linear_target,
     mixed,
     permuted,
@@ -282,3 +288,37 @@ def test_a_matrix_entry_that_is_not_finite_is_named(t, s, bad):
 def test_inputs_are_a_law_of_scalars_for_this_length(inputs):
     with pytest.raises(InputError):
         linear_target("exponential", 4, inputs)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_floor_of_gaussian_inputs_is_met_by_the_best_causal_map(bias):
+    """The best causal map for M = one step into the future, in closed form for each row."""
+    law = GaussianInputs(1.0, 2.0)
+    target = LinearTarget(np.eye(3, k=1), law)
+    mu, v = 1.0, 4.0
+    lost = [v + (0 if bias else mu**2 * v / (v + (t + 1) * mu**2)) for t in (0, 1)]
+    assert target.floor("causal", bias=bias) == pytest.approx(sum(lost) / 3)
+
+    def best(x):
+        """a(t, s) = μ / (v + (t+1) μ²) of what is missing, or the constant μ."""
+        seen = torch.arange(1, 4, dtype=x.dtype)[:, None]
+        guess = x.cumsum(1) * mu**2 / (v + seen * mu**2) if not bias else torch.full_like(x, mu)
+        return torch.cat([guess[:, :2], torch.zeros_like(x[:, 2:])], 1)
+
+    found = error_of(best, target, n=40_000)
+    assert abs(found.value - target.floor("causal", bias=bias)) < 5 * found.standard_error
+
+
+def test_a_linear_target_can_be_copied_and_pickled_and_shows_no_matrix():
+    target = linear_target("exponential", 64, GaussianInputs())
+    x = target.sample(2, 0)
+    again = pickle.loads(pickle.dumps(target))  # noqa: S301 - made here
+    for other in (copy.deepcopy(target), again, target.permuted(range(64))):
+        assert torch.equal(other(x), target(x))
+    assert repr(target) == "LinearTarget('linear', length=64, d=1, out=1, GaussianInputs)"
+    assert target.permuted(range(64)).inputs is target.inputs
+
+
+def test_a_bracket_knows_the_floor_of_causal_models_for_every_independent_law():
+    target = LinearTarget(np.eye(3, k=1), GaussianInputs(0.0, 2.0))
+    assert floor_of(target, GRU(1, 1, 4)) == (pytest.approx(8 / 3), "best causal map")

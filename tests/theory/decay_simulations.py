@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import special, stats
 
-from attnrate.theory.decay import DecayFit, fit_decay
+from attnrate.theory.decay import Decay, fit_decay
 
 Spectrum = np.ndarray
 Floor = Literal["none", "sum", "root of squares"]
@@ -249,7 +249,7 @@ def refusal(decoy: Decoy, count: int, seed: int = 0) -> Refusal:
     return Refusal(decoy, count, len(refused), few)
 
 
-def _holds(fit: DecayFit, value: float) -> bool:
+def _holds(fit: Decay, value: float) -> bool:
     return fit.interval is not None and fit.interval[0] <= value <= fit.interval[1]
 
 

@@ -1,5 +1,6 @@
 """The POD of a target's own coupling against closed forms, the numerical POD and Monte Carlo."""
 
+import pickle
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unbounded import Normal
 
 from attnrate.errors import InputError
 from attnrate.targets import (
@@ -21,7 +23,6 @@ from attnrate.targets import (
 )
 from attnrate.theory.basis import (
     CouplingBasis,
-    as_gauge,
     coupling_basis,
     exact_factors,
     require_softmax,
@@ -195,18 +196,18 @@ def test_exact_factors_exist_when_the_head_holds_them_all():
 
 def test_only_softmax_targets_of_eq_8_are_taken():
     hard = nearest_point(squared=True)
-    assert require_softmax(hard.softened(2.0)).normalise == "softmax"
+    assert require_softmax("target", hard.softened(2.0)).normalise == "softmax"
     with pytest.raises(InputError, match=r"softened\(beta\)") as caught:
-        require_softmax(hard)
+        require_softmax("target", hard)
     assert caught.value.value == "hardmax"
     with pytest.raises(InputError, match=r"Eq\. 8"):
-        require_softmax(spectral_target(1.0, 2).permuted(range(16)))
+        require_softmax("target", spectral_target(1.0, 2).permuted(range(16)))
 
 
 @given(st.one_of(st.text(), st.integers(), st.booleans(), st.lists(st.integers(), max_size=2)))
 def test_other_gauges_are_refused(value):
     with pytest.raises(InputError, match="gauge") as caught:
-        as_gauge(value)
+        coupling_basis(spectral_target(1.0, 2), value)
     assert caught.value.value is value
 
 
@@ -240,3 +241,41 @@ def test_what_can_change_or_has_no_hash_is_computed_anew():
     with pytest.raises(TypeError):
         hash(unhashable)
     assert coupling_basis(unhashable).sigma[0] == pytest.approx(1.0, rel=0.1)
+
+
+def product(u, v):
+    return (u * v).sum(-1)
+
+
+def test_energies_of_unbounded_tokens_are_those_of_their_law():
+    """u v with N(0, 1) tokens: E u²v² = 1 for s ≠ t, E x⁴ = 3 for s = t, with variances 8 and 96.
+
+    2048 sequences of two tokens; each number is a mean plus two standard errors.
+    """
+    basis = coupling_basis(target_of(product, 2, Normal()), "none")
+    assert basis.estimated
+    assert basis.pair_energy(0) == pytest.approx(1.0, abs=7 * (8 / 2048) ** 0.5)
+    assert basis.diagonal_energy(0) == pytest.approx(3.0, abs=7 * (96 / 4096) ** 0.5)
+    assert basis.pair_energy(1) < 1e-20
+    assert basis.diagonal_energy(1) < 1e-20
+
+
+def test_energies_of_long_sequences_are_measured_at_some_of_their_positions():
+    short, long = (coupling_basis(target_of(product, n, Normal()), "none") for n in (2, 1000))
+    assert long.pair_energy(0) / 999 == pytest.approx(short.pair_energy(0), rel=0.3)
+
+
+def test_energies_of_samples_are_not_those_that_made_the_basis():
+    """A truncation is measured at fresh tokens: within the samples it would look too small."""
+    basis = coupling_basis(target_of(lambda u, v: torch.exp(-(product(u - v, u - v))), 2, Normal()))
+    fresh, within = basis.pair_energy(12), basis.tail(12) ** 2
+    assert fresh > within
+
+
+def test_a_basis_can_be_pickled_where_its_target_can():
+    for target in (spectral_target(1.0, 3), target_of(product), target_of(product, 2, Normal())):
+        basis = coupling_basis(target)
+        again = pickle.loads(pickle.dumps(basis))  # noqa: S301 - our own, just made
+        x = target.sample(3, 0)
+        assert torch.equal(again.query(x, 3), basis.query(x, 3))
+        assert again.diagonal_energy(0) == basis.diagonal_energy(0)

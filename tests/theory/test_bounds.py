@@ -1,5 +1,7 @@
 """Theorem 4.1: the rigorous form holds for everything compiled, the printed one does not."""
 
+import copy
+import pickle
 from functools import lru_cache
 from math import pi, sqrt
 
@@ -8,8 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unbounded import Normal
 
-from attnrate.errors import InputError
+from attnrate.errors import AccuracyWarning, InputError
 from attnrate.targets import (
     AttentionTarget,
     FunctionCoupling,
@@ -197,7 +200,8 @@ def test_the_two_terms_add_up():
 
 def test_the_feed_forward_term_falls_with_the_square_of_m_ff():
     target = spectral_target(1.0, 6)
-    terms = [jackson_bound(target, 3, m_ff).feedforward_term for m_ff in (10_000, 20_000)]
+    sizes = (10_000, 20_000)
+    terms = [jackson_bound(target, 3, m_ff, "l1").feedforward_term for m_ff in sizes]
     assert terms[0] / terms[1] == pytest.approx(4.0, rel=1e-3)
 
 
@@ -288,7 +292,7 @@ def test_the_printed_form_fails_for_a_power_law(m_h):
     errors = (compile_target(target, m_h)(x) - target(x)).detach().norm(dim=-1).sum(-1)
     least = float(errors.mean() - 5 * errors.std() / 4000**0.5)
     assert least > 1.5 * jackson_bound(target, m_h, form="printed").value
-    assert float(errors.mean()) <= jackson_bound(target, m_h).value
+    assert float(errors.mean()) <= jackson_bound(target, m_h, norm="l1").value
 
 
 def test_the_printed_form_fails_for_a_finite_spectrum_and_a_large_alpha():
@@ -305,8 +309,8 @@ def test_the_printed_form_fails_for_a_finite_spectrum_and_a_large_alpha():
 
 def test_a_bound_says_when_it_says_nothing():
     idle, useful = (
-        jackson_bound(spectral_target(0.55, 40), 1),
-        jackson_bound(spectral_target(2.0, 6), 5),
+        jackson_bound(spectral_target(0.55, 40), 1, norm="l1"),
+        jackson_bound(spectral_target(2.0, 6), 5, norm="l1"),
     )
     # F = f = id on [0, 1]: no output is farther than 1 from another, at any of 16 positions
     assert idle.trivial == pytest.approx(16.0)
@@ -409,8 +413,88 @@ def test_the_networks_term_of_a_target_of_many_variables_is_refused_with_a_way_o
 
 
 def test_an_exponent_beyond_all_floats_leaves_no_rank_term() -> None:
-    from attnrate.targets import spectral_target
-    from attnrate.theory.bounds import jackson_bound
-
     printed = jackson_bound(spectral_target(1000, 2, 4), 2, form="printed", alpha=1000)
     assert printed.rank_term == 0.0
+
+
+# Laws without a bounded box, and results as objects
+
+
+@pytest.mark.parametrize("m_h", [1, 3, 8])
+def test_unbounded_tokens_keep_below_the_estimate_and_it_says_that_it_is_one(m_h):
+    target = made(identity, identity, gaussian, 4, Normal())
+    bound = jackson_bound(target, m_h)
+    assert bound.estimated
+    assert "1024 sampled tokens" in str(bound)
+    assert measured(target, m_h, None, 500)["mse"] <= bound.value
+    assert not jackson_bound(spectral_target(1.0, 2), 1).estimated
+
+
+def test_unbounded_tokens_have_no_networks_term_and_a_way_out():
+    target = made(identity, identity, gaussian, 4, Normal())
+    for form in ("rigorous", "printed"):
+        with pytest.raises(InputError, match=r"uniform on .*Leave m_ff out"):
+            jackson_bound(target, 2, 16, form=form)
+    with pytest.raises(InputError, match=r"this law is sampled.*jackson_bound\(target, m_h\)"):
+        best_split(target, 1000)
+
+
+@pytest.mark.parametrize("form", ["rigorous", "printed"])
+def test_the_default_norm_is_that_of_fits(form):
+    target = spectral_target(1.0, 6)
+    assert jackson_bound(target, 3, form=form) == jackson_bound(target, 3, None, "mse", form)
+    assert best_split(target, 100) == best_split(target, 100, "mse")
+
+
+@given(st.sampled_from([None, "none"]), st.integers(1, 4))
+def test_None_is_the_gauge_none(gauge, m_h):
+    target = OTHERS["cos(3uv) + exp(2u)"]
+    plain = jackson_bound(target, m_h, gauge=gauge)
+    assert plain == jackson_bound(target, m_h, gauge="none")
+    assert plain != jackson_bound(target, m_h)
+
+
+def test_bounds_and_splits_can_be_copied_and_pickled_and_print_as_their_text():
+    target = spectral_target(1.0, 4)
+    for one in (jackson_bound(target, 2, 9), best_split(target, 200)):
+        for other in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):  # noqa: S301
+            assert other == one
+        assert repr(one) == str(one)
+
+
+def test_a_long_split_shows_where_it_is(on_a_terminal, monkeypatch):
+    monkeypatch.setattr("attnrate.theory.bounds.QUIET", 0.0)
+    shown = on_a_terminal(lambda: best_split(spectral_target(1.0, 3), 500))
+    assert "splitting 500 parameters: m_h = " in shown
+
+
+def rough(u, v):
+    return (u - v).abs()[..., 0] ** 0.1
+
+
+def test_a_bound_from_singular_values_that_have_not_converged_says_so(monkeypatch):
+    monkeypatch.setattr("attnrate.theory.pod.MOST_EVALUATIONS", 5000)
+    target = made(identity, identity, rough, 4)
+    with pytest.warns(AccuracyWarning) as caught:
+        bound = jackson_bound(target, 2)
+    assert not bound.converged
+    assert "have not converged" in str(bound)
+    (warning,) = caught
+    # the budget and rtol of `pod` are no arguments of a bound
+    assert "budget" not in str(warning.message)
+    assert "rtol" not in str(warning.message)
+    certain = jackson_bound(made(identity, identity, wave, 4), 2)
+    assert certain.converged
+    assert "converged" not in str(certain)
+
+
+def test_several_head_sizes_are_sent_to_the_curve():
+    with pytest.raises(InputError, match="bound_curve takes several head sizes"):
+        jackson_bound(spectral_target(alpha=1.0, rank=3), [1, 2])
+
+
+def test_a_split_for_a_sampled_law_is_refused_in_its_own_words():
+    target = made(identity, identity, gaussian, 4, Normal())
+    with pytest.raises(InputError, match="sampled") as caught:
+        best_split(target, 100)
+    assert "m_ff" not in str(caught.value)

@@ -1,10 +1,14 @@
 """Compiled Transformers: exact where the rank allows it, interpolants where networks are asked."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unbounded import Normal
 
 from attnrate.errors import InputError
 from attnrate.models import Transformer
@@ -97,9 +101,7 @@ def test_logits_are_the_truncated_pod_sum(m_h):
 def test_logits_of_any_coupling_are_those_of_its_decomposition():
     target = gauged()
     basis, x = coupling_basis(target, None), target.sample(5, FRESH)
-    expected = (basis.phi(x)[..., :2] * torch.from_numpy(basis.sigma[:2])) @ basis.psi(x)[
-        ..., :2
-    ].mT
+    expected = (basis.phi(x)[..., :2] * torch.tensor(basis.sigma[:2])) @ basis.psi(x)[..., :2].mT
     logits = compile_target(target, 2, gauge=None).logits(x).detach()
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
 
@@ -265,3 +267,32 @@ def test_seeds_that_are_none_are_refused_with_the_value(value):
     with pytest.raises(InputError, match=r"^seed must be") as caught:
         compile_target(spectral_target(1.0, 2, length=2), 1, seed=value)
     assert caught.value.value is value
+
+
+def near(u, v):
+    return torch.exp(-((u - v).square().sum(-1)))
+
+
+@pytest.mark.parametrize("m_ff", [None, 64])
+def test_unbounded_tokens_are_compiled_from_samples(m_ff):
+    """A larger head does better on tokens that did not make the model, as far as m_ff allows."""
+    target = AttentionTarget(torch.tanh, identity, FunctionCoupling(near), 4, Normal())
+    one, four = (gap(target, compile_target(target, m_h, m_ff)).mean() for m_h in (1, 4))
+    assert four < one / 2
+    assert one < gap(target, lambda x: torch.zeros_like(x)).mean() / 2
+
+
+@pytest.mark.parametrize("m_ff", [None, 16])
+@pytest.mark.parametrize("m_h", [2, 5])
+def test_a_compiled_model_can_be_copied_and_pickled(m_h, m_ff):
+    target = spectral_target(1.0, 4, 3)
+    model = compile_target(target, m_h, m_ff)
+    x = target.sample(5, FRESH)
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        assert torch.equal(again(x), model(x))
+
+
+def test_None_is_the_gauge_none():
+    target, x = gauged(), gauged().sample(3, FRESH)
+    plain, none = (compile_target(target, 2, gauge=gauge) for gauge in (None, "none"))
+    assert torch.equal(plain(x), none(x))

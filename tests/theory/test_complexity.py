@@ -1,5 +1,7 @@
 """C0, C1, C2 and the sizes they are made of, against what can be worked out by hand."""
 
+import pickle
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import cos, pi, sqrt
 
@@ -8,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unbounded import Normal
 
 from attnrate.errors import InputError
 from attnrate.targets import (
@@ -246,3 +249,64 @@ def test_other_wrong_requests():
         complexity(target, gauge="argmax")
     with pytest.raises(InputError, match="softened"):
         complexity(nearest_point())
+
+
+def test_unbounded_tokens_have_estimates_that_say_so_and_no_C2():
+    target = target_of(inputs=Normal())
+    measures = complexity(target)
+    assert measures.estimated
+    assert "1024 sampled tokens" in str(measures)
+    # the largest of 1024 standard normal numbers is about 3.2
+    assert measures.sup_f == pytest.approx(3.2, abs=1.0)
+    with pytest.raises(InputError, match="Leave m_ff out"):
+        measures.C2(1)
+    assert not complexity(target_of()).estimated
+
+
+@dataclass
+class Own:
+    """A family of one's own: the square root of the oscillation; a dataclass without a hash."""
+
+    name: str = "own"
+    beta: float = 1.0
+    norm: str = "sup"
+    statement: str = "Nobody has shown this."
+    certified: bool = False
+    asked: list[int] = field(default_factory=list)
+
+    def complexity(self, g, interval=(0.0, 1.0)):
+        self.asked.append(1)
+        return float(np.ptp(g(np.linspace(*interval, 101))) ** 0.5)
+
+    def rate(self, g, m_ff, interval=(0.0, 1.0)):
+        return self.complexity(g, interval) / m_ff
+
+
+def test_a_family_of_ones_own_is_used():
+    """√2 sin 2πku spans 2√2, so each basis has 8^(1/4), twice; f and F of id have 1 each."""
+    measures = complexity(spectral_target(1.0, 3), family=Own())
+    assert (measures.family, measures.beta) == ("own", 1.0)
+    assert measures.C2(2) == pytest.approx(2 + 4 * 8**0.25, rel=1e-3)
+
+
+def test_a_complexity_can_be_pickled_and_prints_as_its_text():
+    measures = complexity(spectral_target(1.0, 6))
+    again = pickle.loads(pickle.dumps(measures))  # noqa: S301 - our own, just made
+    assert again == measures
+    assert again.C2(3) == measures.C2(3)
+    assert repr(measures) == str(measures)
+
+
+def test_long_measurements_show_where_they_are(on_a_terminal, monkeypatch):
+    monkeypatch.setattr("attnrate.theory.complexity.QUIET", 0.0)
+    measures = complexity(spectral_target(1.0, 3), family="barron")
+    assert "measuring phi and psi" in on_a_terminal(lambda: measures.C2(3))
+
+
+@given(st.integers(1, 40), st.integers(1, 60))
+@settings(max_examples=20)
+def test_the_sines_have_the_complexity_of_each_by_itself(rank, k):
+    """√2 sin 2πiu: (1/8) √2 (2πi)², for phi and for psi; nothing beyond the rank."""
+    expected = [sqrt(2) * (2 * pi * i) ** 2 / 4 if i <= rank else 0.0 for i in range(1, k + 1)]
+    found = complexity(spectral_target(1.0, rank)).of_bases(k)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)

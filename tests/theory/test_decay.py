@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from attnrate.errors import InputError
-from attnrate.theory.decay import DecayFit, fit_decay
+from attnrate.theory.decay import Decay, fit_decay
 
 
 def ranks(n: int) -> np.ndarray:
@@ -18,7 +18,7 @@ def noisy(law: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray
     return np.sort(law * np.exp(noise * rng.standard_normal(law.size)))[::-1]
 
 
-def holds(fit: DecayFit, value: float) -> bool:
+def holds(fit: Decay, value: float) -> bool:
     assert fit.interval is not None
     return fit.interval[0] <= value <= fit.interval[1]
 
@@ -293,3 +293,9 @@ def test_an_envelope_needs_a_finite_exponent():
 def test_there_is_nothing_to_predict_without_a_law():
     with pytest.raises(InputError):
         fit_decay([2.0, 1.0]).predict(ranks(3))
+
+
+def test_what_is_not_decided_is_not_called_a_law():
+    assert str(fit_decay([1.0, 0.5, 0.25])).startswith("no law is certain")
+    with pytest.raises(InputError, match=r"exceeds sigma\[0\] = 1\.0:"):
+        fit_decay([1, 2, 3])

@@ -16,6 +16,7 @@ from attnrate.theory.decay import fit_decay
 from attnrate.theory.decay_curves import Curve, bic, correlation_time
 from attnrate.theory.domain import Samples
 from attnrate.theory.pod import pod
+from attnrate.words import Gauge
 
 NOISE_30 = [
     Cell("noise", "power", 0.5, 100, 0.3),
@@ -161,11 +162,11 @@ def test_a_lorentzian_coupling_stays_exponential() -> None:
     assert fit.law == "exponential"
 
 
-@pytest.mark.parametrize("gauge", [None, "softmax"])
-def test_as_many_values_as_samples_are_no_finite_rank(gauge: str | None) -> None:
+@pytest.mark.parametrize("gauge", ["none", "softmax"])
+def test_as_many_values_as_samples_are_no_finite_rank(gauge: Gauge) -> None:
     points = Samples(np.random.default_rng(0).random(20))
     result = pod(lambda u, v: np.exp(-np.abs(u - v)), points, gauge=gauge)
-    assert result.rank == (20 if gauge is None else 19)
+    assert result.rank == (20 if gauge == "none" else 19)
     assert result.decay().law != "finite rank"
 
 

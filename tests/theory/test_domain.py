@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtri
 
 from attnrate.errors import InputError
 from attnrate.theory.domain import Region, Samples, as_domain, box, union
+from attnrate.theory.pod import pod
 
 NUMBERS = st.floats(-1e6, 1e6)
 BROKEN = st.sampled_from([np.nan, np.inf, -np.inf])
@@ -92,6 +94,16 @@ def test_ends_that_are_not_finite_are_refused(a, broken, first):
         with pytest.raises(InputError, match="finite") as caught:
             make(pair)
         assert repr(caught.value.value) == repr(pair)
+
+
+@pytest.mark.parametrize("pair", [(0, np.inf), (-np.inf, np.inf), (-np.inf, 0)])
+def test_an_unbounded_domain_is_refused_with_what_to_do_instead(pair):
+    with pytest.raises(InputError, match=r"must be bounded.*Samples.*quantile function"):
+        as_domain(pair)
+    # the change of variables that the message names: a Gaussian law by its quantile function
+    # turns e^{-x²-y²}, whose one singular value is E e^{-2x²} = 5^-½
+    by_quantiles = pod(lambda s, t: np.exp(-(ndtri(s) ** 2) - ndtri(t) ** 2), (0, 1), rtol=1e-6)
+    np.testing.assert_allclose(by_quantiles.sigma, [5**-0.5], rtol=1e-5)
 
 
 @given(st.lists(intervals(), min_size=2, max_size=5))

@@ -15,9 +15,9 @@ from attnrate.theory.feedforward import (
     Interpolant,
     KlusowskiBarron,
     Sobolev,
-    family,
     fourier_moment,
     hoelder_constant,
+    require_family,
 )
 from attnrate.theory.smooth import expand, sup_derivative
 
@@ -151,8 +151,8 @@ def test_every_family_keeps_the_protocol(each):
     assert each.norm in ("L2", "sup")
     assert each.statement.endswith(".")
     assert each.rate(sine(1), 7) == pytest.approx(each.complexity(sine(1)) / 7**each.beta)
-    assert family(each.name) is each
-    assert family(each) is each
+    assert require_family("family", each.name) is each
+    assert require_family("family", each) is each
 
 
 @settings(max_examples=25)
@@ -163,7 +163,7 @@ def test_every_family_keeps_the_protocol(each):
     length=st.floats(0.1, 10.0),
 )
 def test_complexity_scales_with_the_function_and_moves_with_the_interval(name, scale, a, length):
-    each = family(name)
+    each = require_family("family", name)
 
     def moved(u):
         return scale * sine(2)((u - a) / length)
@@ -233,7 +233,9 @@ def test_a_jump_is_not_lipschitz_and_a_root_is_not_either():
 )
 def test_a_value_that_is_not_finite_is_told_with_its_place(name, wrong, place):
     with pytest.raises(InputError, match="not finite at u = ") as caught:
-        family(name).complexity(lambda u: np.where(np.abs(u - place) < 0.1, wrong, u))
+        require_family("family", name).complexity(
+            lambda u: np.where(np.abs(u - place) < 0.1, wrong, u)
+        )
     np.testing.assert_equal(caught.value.value, wrong)
 
 
@@ -245,14 +247,14 @@ def test_a_value_that_is_not_finite_is_told_with_its_place(name, wrong, place):
 )
 def test_what_is_no_interval_is_refused(name, interval):
     with pytest.raises(InputError) as caught:
-        family(name).complexity(np.exp, interval)
+        require_family("family", name).complexity(np.exp, interval)
     assert caught.value.value is interval
 
 
 @pytest.mark.parametrize("name", ["relu", "", 3, None, Interpolant])
 def test_an_unknown_family_is_refused_and_the_known_ones_are_listed(name):
     with pytest.raises(InputError, match="interpolant"):
-        family(name)
+        require_family("family", name)
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_max_rank_that_is_no_positive_whole_number_is_refused(max_rank):
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.just(["softmax"])))
 @settings(max_examples=300)
 def test_an_unknown_gauge_is_refused_and_the_known_ones_are_named(gauge):
-    assume(gauge != "softmax")
+    assume(gauge not in ("softmax", "none"))
     with pytest.raises(InputError, match="'softmax'") as caught:
         pod(untouched, (0, 1), gauge=gauge)
     assert caught.value.value is gauge
@@ -149,7 +149,9 @@ def test_a_shape_that_does_not_broadcast_is_shown_beside_the_one_expected(shape)
     with pytest.raises(InputError, match="does not") as caught:
         pod(lambda u, v: np.zeros(shape), (0, 1))
     assert caught.value.value == tuple(shape)
-    assert "broadcast to (32, 32)" in str(caught.value)
+    # a shape that suits the first few tokens is found out by the next ones
+    suits = shape[-2:] in ([4], [3, 4]) and len(shape) <= 2
+    assert f"broadcast to {(32, 32) if suits else (3, 4)}" in str(caught.value)
 
 
 @given(
@@ -163,10 +165,23 @@ def test_a_shape_that_does_not_broadcast_is_shown_beside_the_one_expected(shape)
         ]
     )
 )
-def test_what_is_no_real_number_is_refused_with_its_dtype(rho):
-    with pytest.raises(InputError, match="real numbers") as caught:
+def test_what_is_no_real_number_is_refused(rho):
+    with pytest.raises(InputError, match="rho must return real numbers"):
         pod(rho, (0, 1))
-    assert isinstance(caught.value.value, str)
+
+
+def test_complex_values_are_refused_for_what_they_are():
+    with pytest.raises(InputError, match=r"real numbers.*complex128.*np\.real") as caught:
+        pod(lambda u, v: np.exp(1j * u * v), (0, 1))
+    assert "single numbers" not in str(caught.value)
+    with pytest.raises(InputError, match=r"real numbers: got None\."):
+        pod(lambda u, v: None, (0, 1))
+
+
+@pytest.mark.parametrize("rho", [lambda u: u, lambda u, v, w: u, lambda: 1.0])
+def test_a_function_of_another_number_of_arguments_is_refused_for_that(rho):
+    with pytest.raises(InputError, match="function of two arguments, u and v"):
+        pod(rho, (0, 1))
 
 
 @pytest.mark.parametrize("rho", [lambda u, v: True, lambda u, v: 3, lambda u, v: (u > v) * 0 + 1])

@@ -124,7 +124,7 @@ def test_a_budget_ends_the_search_with_the_best_answer_so_far():
     def rho(u, v):
         return np.abs(u**2 - v)
 
-    with pytest.warns(AccuracyWarning, match="the budget was spent"):
+    with pytest.warns(AccuracyWarning, match="the budget is spent"):
         short = pod(rho, (0, 1), max_evaluations=100_000)
     assert short.evaluations < 250_000
     assert not short.converged

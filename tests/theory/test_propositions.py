@@ -1,5 +1,6 @@
 """The executed propositions: each verdict, the numbers behind it, and that each check can fail."""
 
+import pickle
 from math import e, exp, sqrt
 
 import numpy as np
@@ -12,11 +13,11 @@ from attnrate.targets import AttentionTarget, PositionedInputs, linear_target
 from attnrate.theory.invariants import check_B_1_1, check_B_1_2, check_B_1_3
 from attnrate.theory.propositions import (
     Check,
-    all_checks,
     check_6_1,
     check_6_2,
     check_6_3,
     check_equivariance,
+    check_propositions,
 )
 from attnrate.theory.recurrent import rnn_complexity
 from attnrate.theory.represent import represent
@@ -24,7 +25,7 @@ from attnrate.theory.represent import represent
 
 @pytest.fixture(scope="module")
 def checks():
-    return {check.name: check for check in all_checks(seed=0)}
+    return {check.name: check for check in check_propositions(seed=0)}
 
 
 def test_the_verdicts(checks):
@@ -41,7 +42,7 @@ def test_the_verdicts(checks):
 
 def test_the_verdicts_do_not_hang_on_the_seed(checks):
     for seed in (1, 2):
-        assert [c.verdict for c in all_checks(seed)] == [c.verdict for c in checks.values()]
+        assert [c.verdict for c in check_propositions(seed)] == [c.verdict for c in checks.values()]
 
 
 def test_a_check_prints_its_statement_what_was_run_and_what_was_found(checks):
@@ -261,3 +262,13 @@ def test_what_cannot_be_checked_is_refused():
         check_6_2(intervals=((0.0, 1.0), (0.5, 2.0)), p=(1, 0))
     with pytest.raises(InputError, match="not equal in float64"):
         check_B_1_3(lambda v: 400 * torch.sin(5 * v))
+
+
+def test_checks_show_where_they_are_and_print_as_their_text(on_a_terminal, monkeypatch):
+    monkeypatch.setattr("attnrate.theory.propositions.QUIET", 0.0)
+    found = []
+    shown = on_a_terminal(lambda: found.extend(check_propositions()))
+    assert "checking statements of the paper" in shown
+    for check in found:
+        assert repr(check) == str(check)
+        assert pickle.loads(pickle.dumps(check)) == check  # noqa: S301 - our own, just made

@@ -1,5 +1,7 @@
 """Kernels whose C_RNN is known in closed form, and kernels that have none."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -168,3 +170,17 @@ def test_a_rate_needs_positive_sizes(wrong):
         with pytest.raises(InputError) as caught:
             found.rate(*sizes)
         assert caught.value.value == wrong
+
+
+def test_a_complexity_can_be_pickled_and_prints_as_its_text():
+    found = rnn_complexity(np.exp(-LAGS / 3))
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301 - our own, just made
+    assert repr(found) == str(found)
+
+
+@pytest.mark.parametrize("size", [0, 2.5, True, "8"])
+def test_sizes_that_are_none_are_refused(size):
+    found = rnn_complexity(np.exp(-LAGS / 3))
+    for name in ("m", "d"):
+        with pytest.raises(InputError, match=f"^{name} must be a whole number"):
+            found.rate(**{"m": 1, "d": 1, name: size})

@@ -1,5 +1,6 @@
 """Theorem A.3: what is represented is H itself, and the printed proof's f does not suffice."""
 
+import pickle
 from math import log
 
 import numpy as np
@@ -195,3 +196,16 @@ def test_the_examples_refuse_intervals_that_they_are_not_made_for():
     with pytest.raises(InputError, match="positive") as caught:
         product_and_sum(TWO)
     assert caught.value.value == 0.0
+
+
+def test_a_represented_map_can_be_pickled_where_the_map_can():
+    elementwise = Superposition([[torch.sigmoid] * 2], [[torch.square], [torch.exp]])
+    for H in (wild, elementwise):
+        target = represent(H, TWO)
+        again = pickle.loads(pickle.dumps(target))  # noqa: S301 - our own, just made
+        x = draw(TWO, 20)
+        assert torch.equal(again(x), target(x))
+
+
+def test_a_superposition_says_how_large_it_is():
+    assert repr(pair_product(TWO)) == "Superposition of 2 positions and 2 sums"

@@ -1,4 +1,4 @@
-"""What tests of experiments share: made-up fits, and conclusions that survive their record."""
+"""Helpers for tests of experiments: made-up fits, and conclusions that survive their record."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ def fitted(label: object, error: float | None, **values: Any) -> Done[Fit[Any], 
 
 
 def concluded(experiment: Experiment, done: list[Done[Any, Any]]) -> Conclusion:
-    """What the experiment concludes, the record of which goes to JSON and back unchanged."""
+    """The conclusion of the experiment; its record must survive JSON unchanged."""
     said = experiment.conclude(Results(done))
     survives_json(said)
     return said
@@ -30,7 +30,7 @@ def verdicts(experiment: Experiment, found: Results) -> dict[str, str]:
 
 
 def survives_json(said: Conclusion) -> Record:
-    """The record of a conclusion after JSON and back, which must give that JSON again."""
+    """The record of a conclusion after a round trip through JSON, which must not change it."""
     record = Record("name", "title", "place", "paper", 1, 1, 1.0, {}, said)
     text = json.dumps(record_to_plain(record), allow_nan=False)
     again = record_from_plain(json.loads(text))

@@ -15,7 +15,8 @@ from attnrate.figures.figure import Curves, Figure, Graph, Line, Matrix, Series,
 from attnrate.spectra.cut import Loss
 from attnrate.spectra.estimate import Gram
 from attnrate.spectra.measures import SHARES, rank_of
-from attnrate.spectra.result import GAUGES, LayerSpectra, Profile
+from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.words import GAUGES
 
 NAN = math.nan
 HOSTILE = (

@@ -17,7 +17,7 @@ from attnrate.experiments.contract import (
 from attnrate.experiments.kits.images import FirstHead, ImageOutcome, ImageRun, Spectra, Untuned
 from attnrate.experiments.kits.real import TextOutcome, TextRun
 from attnrate.experiments.record import Record, record_from_plain, record_to_plain
-from attnrate.training.epochs import EpochSummary, rounded
+from attnrate.training.history import EpochSummary, rounded
 from attnrate.training.images import ImageErrors
 from attnrate.training.sentences import MovedScores, TextScores
 
@@ -36,18 +36,18 @@ def concluded(name: str, done: list[Done], *missing: str) -> Conclusion:
 
 
 def epochs(count: int, accuracy: float = 0.5, loss: float = 1.0) -> tuple[EpochSummary, ...]:
-    """So many epochs of one kind."""
+    """This number of made-up epochs, all alike."""
     return (EpochSummary(loss, accuracy, loss, accuracy, 1.0),) * count
 
 
 def image_run(share: float, count: int = 1) -> ImageRun:
-    """A model that tells this share of the images right."""
+    """A model that classifies this share of the images correctly."""
     errors = ImageErrors(train_error=1 - share, test_error=1 - share, train_loss=1.0, test_loss=1.0)
     return ImageRun(**vars(errors), seconds=1.0, epochs=epochs(count, share))
 
 
 def image_outcome(share: float, ways: tuple[float, float, float] | None = None) -> ImageOutcome:
-    """The outcome of such a model; `ways` are the shares continued, untuned and tuned."""
+    """The outcome of a model of images; `ways` are the shares continued, untuned and tuned."""
     found = ImageOutcome(**vars(image_run(share)), parameters=10, images=100, tests=10)
     if ways is None:
         return found
@@ -63,13 +63,13 @@ def text_scores(share: float) -> TextScores:
 
 
 def text_run(share: float) -> TextRun:
-    """Such a translator after two epochs."""
+    """A translator with this share of the best score, after two epochs."""
     long = (*epochs(1, loss=5.0), *epochs(1, loss=4.0 - share))
     return TextRun(**vars(text_scores(share)), seconds=1.0, epochs=long)
 
 
 def text_outcome(share: float, ways: tuple[float, float, float] | None = None) -> TextOutcome:
-    """The outcome of such a translator; `ways` are the shares continued, untuned and tuned."""
+    """The outcome of a translator; `ways` are the shares continued, untuned and tuned."""
     about = {"parameters": 10, "pairs": 100, "tests": 9, "documented": True}
     found = TextOutcome(**vars(text_run(share)), **about)
     if ways is None:
@@ -80,7 +80,7 @@ def text_outcome(share: float, ways: tuple[float, float, float] | None = None) -
 
 
 def spectra(head: FirstHead, layers: int, **changes: object) -> Spectra:
-    """Spectra of two heads a layer, all of them like this one."""
+    """Spectra of two heads per layer, all equal to this one."""
     mean = tuple(float(sum(group) / len(group)) for group in zip(*head.groups, strict=True))
     ranks = ((2.0, 2.0),) * layers
     given = {
@@ -103,7 +103,7 @@ def same(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor]) -> bool:
 
 
 def without_times(value: Any) -> Any:
-    """Plain values without the seconds that something took."""
+    """Plain values without durations."""
     if isinstance(value, dict):
         return {k: without_times(v) for k, v in value.items() if k != "seconds"}
     return [without_times(v) for v in value] if isinstance(value, list) else value

@@ -94,7 +94,7 @@ def _serve() -> None:
     _import(LIBRARIES)
     for line in requests:
         request = json.loads(line)
-        if request["words"][0] == "profile":
+        if request["words"][:1] == ["profile"]:
             _import(PROFILE)
         child = os.fork()
         if child == 0:

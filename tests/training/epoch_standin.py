@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from attnrate.models.vit import ViT
-from attnrate.training.epochs import EpochRecipe, Training, train_epochs
+from attnrate.training.epochs import EpochRecipe, train_epochs
 from attnrate.training.feed import Batch, Images
+from attnrate.training.history import Training
 
 SIZES = {"image": 8, "patch": 4, "width": 16, "layers": 2, "heads": 2, "m_h": 4, "m_ff": 16}
 

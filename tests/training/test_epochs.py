@@ -95,7 +95,7 @@ def test_what_changes_the_last_bits_is_told_when_a_run_goes_on(tmp_path: Path) -
     epoch_standin.run(tmp_path, until=1)
     torch.manual_seed(1)
     model = ViT("cpu", **epoch_standin.SIZES, dropout=0.1)
-    with pytest.warns(AccuracyWarning, match="not to the same bits.*threads 1 then, 2 now"):
+    with pytest.warns(AccuracyWarning, match="last bits will differ.*threads 1 then, 2 now"):
         train_epochs(
             model, epoch_standin.feed(), epoch_standin.recipe(threads=2), folder=tmp_path, until=2
         )

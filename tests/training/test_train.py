@@ -1,6 +1,8 @@
 """`train` on made-up images: what its folder holds, going on, reading back, wrong requests."""
 
+import copy
 import json
+import pickle
 from dataclasses import asdict
 
 import numpy as np
@@ -69,7 +71,9 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path, monkeypatch):
     before = images_room.train_epochs
     with monkeypatch.context() as patch:
         patch.setattr(images_room, "train_epochs", lambda *a, **k: before(*a, until=1, **k))
-        patch.setattr(images_room, "judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            images_room, "judge_images", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "cut", epochs=3)
     with pytest.raises(InputError, match="no finished model"):
@@ -111,7 +115,7 @@ def test_images_are_enlarged_for_a_model_of_larger_ones():
         ("cifar10", {"threads": 10**9}, "threads"),
         ("cifar10", {"lr": 1e300}, "lr"),
         ("cifar10", {"device": "abacus"}, "device is not known"),
-        ("cifar10", {"device": "cuda:77"}, "device is not known"),
+        ("cifar10", {"device": "cuda:77"}, "CUDA"),
     ],
 )
 def test_wrong_requests_leave_no_folder(tmp_path, task, changes, said):
@@ -165,8 +169,8 @@ def test_a_folder_in_which_another_process_trains_is_left_to_it(tmp_path, monkey
             run(tmp_path / "run", epochs=1)
         return real(*args, **kwargs)
 
-    real = images_room.trained_on
-    monkeypatch.setattr(images_room, "trained_on", meanwhile)
+    real = images_room.train_on_images
+    monkeypatch.setattr(images_room, "train_on_images", meanwhile)
     assert run(tmp_path / "run", epochs=1).epochs
     assert ".lock" not in {path.name for path in (tmp_path / "run").iterdir()}
 
@@ -226,7 +230,7 @@ def test_a_mark_without_a_task_is_said(tmp_path):
 def test_a_trained_model_is_profiled_on_a_folder_of_images(tmp_path):
     from PIL import Image
 
-    from attnrate.spectra.load import load
+    from attnrate.spectra.load import load_model
     from attnrate.spectra.profile import profile
     from attnrate.spectra.read import read_images
     from attnrate.training.feed import normalised
@@ -236,7 +240,7 @@ def test_a_trained_model_is_profiled_on_a_folder_of_images(tmp_path):
     (tmp_path / "photos").mkdir()
     for number, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / "photos" / f"{number}.png")
-    loaded = load(tmp_path / "run")
+    loaded = load_model(tmp_path / "run")
     read = read_images(loaded, tmp_path / "photos", batch=4)
     np.testing.assert_allclose(
         torch.cat([batch["images"] for batch in read]), normalised(images), atol=1e-6
@@ -277,3 +281,15 @@ def test_a_translator_is_trained_and_kept_with_its_vocabulary(tmp_path, monkeypa
     assert again.scores == done.scores
     assert torch.equal(numbers(again.model), numbers(done.model))
     assert np.isnan(again.epochs[0].test_loss)
+
+
+def test_a_trained_model_is_shown_without_its_weights_and_can_be_copied(tmp_path):
+    done = run(tmp_path / "run", m_h=4, epochs=2)
+    assert repr(done).startswith("cifar10: ViT with ")
+    assert f"test accuracy {100 * (1 - done.scores.test_error):.1f} % on 128 images" in repr(done)
+    assert "tensor" not in repr(done)
+    assert done.to_frame().number.tolist() == [0, 1]
+    assert 'alt="Trained"' in done._repr_html_()
+    for again in (copy.deepcopy(done), pickle.loads(pickle.dumps(done))):  # noqa: S301
+        assert again.scores == done.scores
+        assert torch.equal(numbers(again.model), numbers(done.model))

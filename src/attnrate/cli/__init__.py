@@ -13,9 +13,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; what attnrate raises on purpose is a message, not a traceback.
+    """Run the command line and end the process with its exit code.
 
-    So is what the system refuses: memory, a file, the disk that the output goes to.
+    Errors that attnrate raises on purpose are printed as messages without a traceback. So is what
+    the system refuses: memory, a file, the disk to which the output goes.
     """
     stopping = Stopping()
     try:
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def _run(stopping: Stopping) -> int:
-    """Run the command; its exit code."""
+    """Run the command and return its exit code."""
     try:
         # imported here, so that a signal that comes meanwhile is met, too
         from attnrate.cli.commands import app
@@ -57,16 +58,17 @@ def _run(stopping: Stopping) -> int:
 
 
 def _message(text: str, code: int) -> int:
+    """Write a message on stderr and return the exit code."""
     try:
         sys.stderr.write(f"attnrate: {text}\n")
         sys.stderr.flush()
-    except OSError:  # nobody can be told
+    except OSError:  # stderr is closed: there is nobody to write to
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     return code
 
 
 def _said(code: int) -> int:
-    """The exit code, which is 1 when the output cannot be written: a full disk, a closed pipe."""
+    """The exit code, or 1 where the output cannot be written (a full disk, a closed pipe)."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as problem:

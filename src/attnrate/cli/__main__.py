@@ -1,4 +1,4 @@
-"""`python -m attnrate.cli` is the command attnrate."""
+"""Run the command line as `python -m attnrate.cli`."""
 
 from attnrate.cli import main
 

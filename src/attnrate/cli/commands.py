@@ -1,17 +1,23 @@
-"""Every command put together: importing this module makes the application complete."""
+"""The complete application: importing this module adds every command to it."""
 
+import os
 from typing import Annotated
 
 import typer
 
 import attnrate
 from attnrate.cli import data, fitting, profiling, reproduction, theory, training
+from attnrate.cli.completing import begin_value
 from attnrate.cli.output import app
 
 __all__ = ["app", "data", "fitting", "profiling", "reproduction", "theory", "training"]
 
 
-def _version(asked: bool) -> None:
+begin_value(os.environ)
+
+
+def _version(asked: bool | None) -> None:
+    """Print the version and end, where it was asked for."""
     if asked:
         typer.echo(f"attnrate {attnrate.__version__}")
         raise typer.Exit
@@ -20,7 +26,8 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_version)
-    ] = False,
+        bool | None,
+        typer.Option("--version", help="Print the version and exit.", callback=_version),
+    ] = None,
 ) -> None:
-    """The command itself takes no options but --version."""
+    """Take the options of attnrate itself, which come before the command."""

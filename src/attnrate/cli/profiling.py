@@ -1,70 +1,132 @@
 """The command profile."""
 
-import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from attnrate.cli.output import JsonOption, app, print_json
-from attnrate.errors import InputError, require_choice, require_none, require_whole
+from attnrate.cli.completing import words
+from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
+from attnrate.errors import InputError, require_whole
 from attnrate.progress import Progress
+from attnrate.words import GAUGES, require_gauge
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.spectra.advise import Advice
-    from attnrate.spectra.load import Loaded
+    from attnrate.spectra.load import LoadedModel
     from attnrate.spectra.read import Batches
     from attnrate.spectra.result import Profile
 
 
 @app.command(
+    cls=Command,
     epilog="Example: attnrate profile path/to/model --text notes.txt --out profile-of-model",
 )
 def profile(
     context: typer.Context,
     model: Annotated[
-        str, typer.Argument(help="A folder with safetensors or GGUF, or a hub id.", metavar="MODEL")
+        str,
+        typer.Argument(
+            help="A folder with a model in safetensors or GGUF, or the id of a model on the "
+            "Hugging Face hub.",
+            metavar="MODEL",
+        ),
     ],
-    text: Annotated[Path | None, typer.Option(help="Running text, UTF-8.", metavar="FILE")] = None,
-    images: Annotated[Path | None, typer.Option(help="A folder of images.", metavar="DIR")] = None,
+    text: Annotated[
+        Path | None,
+        typer.Option(help="Inputs: a file of running text, in UTF-8.", metavar="FILE"),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Inputs: a folder of images.", metavar="DIR")
+    ] = None,
     inputs: Annotated[
-        Path | None, typer.Option(help="Arrays by the model's argument names.", metavar="FILE.npz")
+        Path | None,
+        typer.Option(
+            help="Inputs: arrays by the names of the model's arguments, such as input_ids; the "
+            "first axis runs over inputs.",
+            metavar="FILE.npz",
+        ),
     ] = None,
     weights_only: Annotated[
-        bool, typer.Option("--weights-only", help="No inputs: the spectra of W_QᵀW_K.")
+        bool,
+        typer.Option(
+            "--weights-only",
+            help="Take no inputs: print the spectra of W_QᵀW_K of all layers instead of those of "
+            "logits. Only --heads and --json go with it.",
+        ),
     ] = False,
     layers: Annotated[
-        str | None, typer.Option(help="Numbers or names, with commas; all.", metavar="0,5,…")
+        str | None,
+        typer.Option(
+            help="Layers by number or name, with commas between them (default: all).",
+            metavar="0,5,…",
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the page, figures and tables.", metavar="DIR")
+        Path | None,
+        typer.Option(
+            help="Write a page with figures and tables into this folder (default: none).",
+            metavar="DIR",
+        ),
     ] = None,
     gauge: Annotated[
-        str, typer.Option(help="softmax: leave out what softmax cannot see; none.")
+        str,
+        typer.Option(
+            help="softmax leaves out what softmax cannot see (a number added to all logits of a "
+            "query); none takes the logits as they are.",
+            metavar="|".join(GAUGES),
+            autocompletion=words(*GAUGES),
+        ),
     ] = "softmax",
-    length: Annotated[int | None, typer.Option(help="Tokens of a piece of text.")] = None,
-    batch: Annotated[int, typer.Option(help="Inputs at a time.")] = 8,
-    limit: Annotated[int, typer.Option(help="Most inputs.")] = 64,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="With --text: tokens per input (default: 512, or the most that the model takes).",
+            metavar="N",
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Number of inputs at a time.", metavar="N")] = 8,
+    limit: Annotated[int, typer.Option(help="Largest number of inputs to take.", metavar="N")] = 64,
     cut_inputs: Annotated[
-        int, typer.Option(help="Inputs on which cuts are measured; 0: none.")
+        int,
+        typer.Option(
+            help="Number of inputs on which the effect of smaller heads is measured; 0 measures "
+            "none.",
+            metavar="N",
+        ),
     ] = 8,
     tolerance: Annotated[
-        float | None, typer.Option(help="Share of attention that smaller heads may move; 0.05.")
+        float | None,
+        typer.Option(
+            help="Advise the smallest heads that move at most this share of any head's attention "
+            "(default: 0.05).",
+            metavar="SHARE",
+        ),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Instead: the sum of head sizes over layers.")
+        int | None,
+        typer.Option(
+            help="Instead of --tolerance: advise head sizes that add up to this number over the "
+            "layers.",
+            metavar="N",
+        ),
     ] = None,
     heads: Annotated[
-        int | None, typer.Option(help="With --weights-only, where no config.json tells it.")
+        int | None,
+        typer.Option(
+            help="With --weights-only: heads per layer, where no config.json says it.", metavar="N"
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What a trained model's attention uses, head by head, and how small its heads could be."""
+    """Measure what a trained model's attention uses, head by head, and advise smaller heads.
+
+    The table has the dimensions that hold 99 % and 99.9 % of the energy of each head's logits, the
+    share of attention that moves when a head is cut to the former, and the size that is advised; in
+    brackets the least size that could do, where the measurements leave that open.
+    """
     given = {"--text": text, "--images": images, "--inputs": inputs}
     if weights_only:
         _require_unused(context, "--weights-only", keep=("model", "weights_only", "heads"))
@@ -72,39 +134,30 @@ def profile(
         return
     _require_one(given)
     if heads is not None:
-        raise InputError("--heads is for --weights-only", heads, "Leave it out.")
+        raise InputError("--heads is for --weights-only", heads, "Leave --heads out.")
     if text is None and length is not None:
-        raise InputError("--length is for --text", length, "Leave it out.")
+        raise InputError("--length is for --text", length, "Leave --length out.")
     from attnrate.report.profile_page import check_folder, write_profile
     from attnrate.spectra.adapters import adapter_for
     from attnrate.spectra.advise import advise, goal
-    from attnrate.spectra.load import load
+    from attnrate.spectra.load import load_model
     from attnrate.spectra.profile import chosen_sites
     from attnrate.spectra.profile import profile as run
-    from attnrate.spectra.result import GAUGES
 
     # what can be refused is refused before the work
     goal(budget, tolerance)
-    require_choice("gauge", gauge, GAUGES)
+    modulo = require_gauge("gauge", gauge)
     require_whole("cut_inputs", cut_inputs, 0)
     if out is not None:
         check_folder(out)
     with Progress(f"opening {model}"):
-        loaded = load(model)
+        loaded = load_model(model)
         asked = None if layers is None else _layers(layers)
         sites = chosen_sites(adapter_for(loaded.model)[1], asked)
         if budget is not None:
             require_whole("budget", budget, len(sites))
         read = _read(loaded, given, length, batch, limit)
-    with Progress("spectra", 0.0) as shown:
-        found = run(
-            loaded.model,
-            _watched(read, shown, cut_inputs > 0),
-            gauge,
-            layers=asked,
-            cut_inputs=cut_inputs,
-            name=loaded.name,
-        )
+    found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
     advice = advise(found, budget, tolerance=tolerance)
     page = None
     if out is not None:
@@ -114,6 +167,7 @@ def profile(
 
 
 def _require_one(given: dict[str, Path | None]) -> None:
+    """Raise an InputError unless inputs of exactly one kind were given."""
     named = [option for option, value in given.items() if value is not None]
     if len(named) != 1:
         raise InputError(
@@ -124,19 +178,22 @@ def _require_one(given: dict[str, Path | None]) -> None:
 
 
 def _read(
-    loaded: "Loaded", given: dict[str, Path | None], length: int | None, batch: int, limit: int
+    loaded: "LoadedModel", given: dict[str, Path | None], length: int | None, batch: int, limit: int
 ) -> "Batches":
+    """Read the inputs of the kind that was given, in batches."""
     from attnrate.spectra.read import read_arrays, read_images, read_text
 
-    if given["--images"] is not None:
-        return read_images(loaded, given["--images"], batch, limit)
-    if given["--inputs"] is not None:
-        return read_arrays(loaded.model, given["--inputs"], batch, limit)
-    most = 512 if loaded.longest is None else min(512, loaded.longest)
-    return read_text(loaded, given["--text"], most if length is None else length, batch, limit)
+    images, inputs, text = (given[name] for name in ("--images", "--inputs", "--text"))
+    if images is not None:
+        return read_images(loaded, images, batch, limit)
+    if inputs is not None:
+        return read_arrays(loaded.model, inputs, batch, limit)
+    assert text is not None  # one of the three was asked for
+    return read_text(loaded, text, length, batch, limit)
 
 
 def _layers(text: str) -> list[int | str]:
+    """The layers of --layers: whole numbers as numbers, other words as names."""
     found: list[int | str] = []
     for word in filter(None, map(str.strip, text.split(","))):
         try:
@@ -146,16 +203,8 @@ def _layers(text: str) -> list[int | str]:
     return found
 
 
-def _watched(read: "Batches", shown: Progress, cuts: bool) -> Iterator[Any]:
-    """The batches, with a bar that moves as they are taken."""
-    for number, each in enumerate(read, start=1):
-        yield each
-        shown.at(f"spectra of {number}/{len(read)} batches", number / len(read))
-    if cuts:
-        shown.at("cutting heads")
-
-
 def _tell(found: "Profile", advice: "Advice", page: Path | None, as_json: bool) -> None:
+    """Print the profile and the advice: a table with one row per layer and text, or JSON."""
     if as_json:
         print_json(
             {
@@ -163,69 +212,72 @@ def _tell(found: "Profile", advice: "Advice", page: Path | None, as_json: bool) 
                 "family": found.family,
                 "summary": str(found),
                 "advice": str(advice),
-                "sizes": _rows(advice.to_frame()),
-                "heads": _rows(found.to_frame()),
+                "sizes": json_rows(advice.to_frame()),
+                "heads": json_rows(found.to_frame()),
                 "made_by": dict(found.made_by),
                 "page": None if page is None else str(page),
             }
         )
         return
-    Console().print(_table(found, advice))
+    print_table(_COLUMNS, _table_rows(found, advice), _TITLE)
     typer.echo(f"{found}\n{advice}")
     if page is not None:
         typer.echo(f"the page: {page}")
 
 
-def _table(found: "Profile", advice: "Advice") -> Table:
-    table = Table(title="Dimensions that a head needs: the median over heads (least to most)")
-    table.add_column("layer")
-    for name in ("m_h", "99 % of energy", "99.9 %", "moved at 99 %", "advised"):
-        table.add_column(name, justify="right", no_wrap=True)
+_TITLE = (
+    "Dimensions that a head needs: the median over heads (least to most); "
+    "advised: the head size (the least that could do)"
+)
+_COLUMNS = ("layer", "m_h", "99 % of energy", "99.9 %", "moved at 99 %", "advised")
+
+
+def _table_rows(found: "Profile", advice: "Advice") -> list[tuple[str, ...]]:
+    """The cells of `_COLUMNS`, one row per layer."""
     heads = found.to_frame()
+    rows: list[tuple[str, ...]] = []
     for row in advice.layers:
         of = heads[heads.layer == row.layer]
-        moved = f"{of.weights_loss99.median():.1%}" if "weights_loss99" in of else "–"
+        moved = f"{100 * of.weights_loss99.median():.1f} %" if "weights_loss99" in of else "–"
         kind = found.layer(row.layer).kind
-        table.add_row(
-            f"{row.layer}" if kind == "self" else f"{row.layer} {kind}",
-            str(row.m_h),
-            _spread(of.rank99),
-            _spread(of.rank999),
-            moved,
-            f"{row.size} ({row.low})" if row.low != row.size else str(row.size),
+        rows.append(
+            (
+                f"{row.layer}" if kind == "self" else f"{row.layer} {kind}",
+                str(row.m_h),
+                _spread(of.rank99),
+                _spread(of.rank999),
+                moved,
+                f"{row.size} ({row.low})" if row.low != row.size else str(row.size),
+            )
         )
-    return table
+    return rows
 
 
 def _spread(values: "pd.Series[Any]") -> str:
+    """The median of some ranks, with the least and the largest in brackets."""
     return f"{values.median():g} ({values.min()} to {values.max()})"
 
 
-def _rows(frame: "pd.DataFrame") -> list[dict[str, Any]]:
-    """A row each with None where a number is not finite, which JSON does not know."""
-    finite = frame.replace([math.inf, -math.inf], math.nan).astype(object)
-    rows = finite.where(finite.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in rows]
-
-
 def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> None:
-    """An InputError that names the options which were given and would do nothing."""
+    """Raise an InputError that names the options which were given and would do nothing."""
     named = [
         f"--{name.replace('_', '-')}"
         for name in context.params
         if name not in (*keep, "as_json")
         and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
-    said = f"{by} takes no inputs and writes no page; these would do nothing"
-    require_none(said, named, "Leave them out.")
+    if named:
+        said = f"{by} looks at all layers, takes no inputs and only prints, so it does not go with"
+        raise InputError(f"{said} {{value}}", " and ".join(named), "Leave them out.")
 
 
 def _weights_only(model: str, heads: int | None, as_json: bool) -> None:
+    """Print the spectra of the weights of a model."""
     from attnrate.spectra.weights_only import weight_spectra
 
     with Progress(f"reading {model}"):
         found = weight_spectra(model, heads)
     if as_json:
-        print_json({"summary": str(found), "heads": _rows(found.to_frame())})
+        print_json({"summary": str(found), "heads": json_rows(found.to_frame())})
     else:
         typer.echo(str(found))

@@ -5,68 +5,97 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnrate.cli.output import EngineOption, JsonOption, WorkersOption, app, fail, print_json
-from attnrate.cli.stopping import STOPPED
+from attnrate.cli.completing import EXPERIMENTS, words
+from attnrate.cli.output import (
+    Command,
+    EngineOption,
+    JsonOption,
+    WorkersOption,
+    app,
+    fail,
+    print_json,
+)
 from attnrate.errors import InputError
 
 if TYPE_CHECKING:
-    from attnrate.reproduction import Reproduction
+    from attnrate.reproduction import Agreement, Reproduction
 
 
-@app.command(epilog="Example: attnrate reproduce fig1 table2 --preset quick --out results")
+class Reproducing(Command):
+    """A command that works on the folder of a reproduction."""
+
+    kept = "finished jobs are kept, the same command goes on"
+
+
+@app.command(
+    cls=Reproducing, epilog="Example: attnrate reproduce fig1 table2 --preset quick --out results"
+)
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Experiments; all if none.", metavar="NAMES…")
+        list[str] | None,
+        typer.Argument(
+            help=f"Names of experiments: {', '.join(EXPERIMENTS)} (default: all).",
+            metavar="NAMES…",
+            autocompletion=words(*EXPERIMENTS),
+        ),
     ] = None,
     preset: Annotated[
-        str, typer.Option(help="quick: minutes; paper: the full grids, hours.")
+        str,
+        typer.Option(
+            help="quick: every experiment in small, about 10 minutes on two cores. paper: the full "
+            "grids with 5 seeds, about 9 hours.",
+            metavar="quick|paper",
+            autocompletion=words("quick", "paper"),
+        ),
     ] = "quick",
     out: Annotated[
-        Path | None, typer.Option(help="Folder; reproduction-PRESET.", metavar="DIR")
+        Path | None,
+        typer.Option(
+            help="Folder for results and page (default: reproduction-PRESET).", metavar="DIR"
+        ),
     ] = None,
     engine: EngineOption = "local",
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the paper's experiments, say which of its claims hold, and write a page about it.
+    """Run the experiments, judge each claim, and write a page with the verdicts.
 
-    What is finished is kept: after an interruption the same command goes on.
+    The experiments are the paper's figures and tables, and questions of our own about its theory.
+    What is finished is kept: after an interruption, the same command goes on.
     """
+    from attnrate.experiments.run import require_preset
     from attnrate.reproduction import reproduce as run
 
-    try:
-        done = run(names or (), preset, out, engine, workers, progress=True)
-    except KeyboardInterrupt as stopped:
-        fail(str(stopped) or "stopped", STOPPED)
-    _tell(done, as_json)
+    size = require_preset("preset", preset)
+    _tell(run(names or (), size, out, engine, workers, progress=True), as_json)
 
 
-@app.command(epilog="Example: attnrate report reproduction-quick")
+@app.command(cls=Reproducing, epilog="Example: attnrate report reproduction-quick")
 def report(
     folder: Annotated[
-        Path, typer.Argument(help="A folder that reproduce has made.", metavar="DIR")
+        Path, typer.Argument(help="A folder that attnrate reproduce has made.", metavar="DIR")
     ],
     against: Annotated[
-        Path | None, typer.Option(help="Compare the verdicts with those of another folder.")
+        Path | None,
+        typer.Option(help="Compare the verdicts with those of another such folder.", metavar="DIR"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the page of a reproduction again from what is finished, running nothing."""
-    from attnrate.reproduction import agreement, read
-    from attnrate.reproduction import report as write
+    """Write the page of a reproduction again from what is finished; nothing is run."""
+    from attnrate.reproduction import Reproduction
 
-    other = None if against is None else read(against)
+    other = None if against is None else Reproduction.read(against)
     if other is not None and not other.claims:
         raise InputError(
-            "--against names a folder without verdicts", str(against), "Run attnrate report on it."
+            "the folder {value} of --against has no verdicts",
+            str(against),
+            "Run attnrate report on it first.",
         )
-    done = write(folder)
-    _tell(done, as_json, None if other is None else agreement(done, other))
+    done = Reproduction.report(folder)
+    _tell(done, as_json, None if other is None else done.agreement(other))
 
 
-def _tell(
-    done: "Reproduction", as_json: bool, compared: tuple[int, int, list[str]] | None = None
-) -> None:
+def _tell(done: "Reproduction", as_json: bool, compared: "Agreement | None" = None) -> None:
     """Print what was found, and how far another run agrees; exit code 1 if an experiment failed."""
     from attnrate.report.verdicts import print_verdicts
 
@@ -75,16 +104,15 @@ def _tell(
             "page": str(done.page),
             "claims": [claim.to_plain() for claim in done.claims],
             "failed": {record.name: record.failed for record in done.failed},
+            "unfinished": {one.name: one.unfinished for one in done.records if one.unfinished},
         }
         if compared is not None:
-            told["agreement"] = dict(zip(("same", "of", "different"), compared, strict=True))
+            told["agreement"] = compared.to_plain()
         print_json(told)
     else:
         print_verdicts(done.records)
         typer.echo(str(done))
         if compared is not None:
-            same, common, different = compared
-            said = f"the same verdict in {same} of {common} claims that this one decides"
-            typer.echo("\n  ".join([said, *different]))
+            typer.echo(str(compared))
     if done.failed:
         fail(f"failed: {', '.join(record.name for record in done.failed)}; the page says why", 1)

@@ -1,4 +1,4 @@
-"""Ctrl-C, TERM and HUP as one orderly way to stop a command, from its first moment to its last."""
+"""Ctrl-C, TERM and HUP stop a command in one orderly way, from its first moment to its last."""
 
 import os
 import signal
@@ -14,17 +14,19 @@ _AGAIN = 0.05  # seconds
 
 
 class Stopped(KeyboardInterrupt):
-    """Somebody has asked this process to stop.
+    """The process was asked to stop by a signal.
 
-    Python remembers a plain KeyboardInterrupt that has passed through `exec` of a string, as
-    dataclasses and namedtuples call it, and dies by SIGINT at its end although it was caught.
+    It is a class of its own because Python remembers a plain KeyboardInterrupt that has passed
+    through `exec` of a string, which dataclasses and namedtuples call, and then dies by SIGINT at
+    its end although the exception was caught.
     """
 
 
 class Stopping:
-    """Whether somebody has asked this process to stop; `Stopped` is raised then.
+    """Listens to the signals that ask the process to stop, and raises `Stopped` for them.
 
-    A signal that is ignored, as by nohup or in the background of a shell, stays ignored.
+    `asked` says whether one has come. A signal that is ignored, as under nohup or in the background
+    of a shell, stays ignored.
     """
 
     def __init__(self) -> None:
@@ -32,7 +34,7 @@ class Stopping:
         self._signals: list[int] = []
 
     def begin(self) -> None:
-        """Listen from now on; only the main thread can."""
+        """Listen from now on; in any thread but the main one, where Python cannot, do nothing."""
         if threading.current_thread() is not threading.main_thread():
             return
         defaults = (signal.SIG_DFL, signal.default_int_handler)
@@ -43,20 +45,22 @@ class Stopping:
         sys.unraisablehook = self._raise_later
 
     def end(self) -> None:
-        """Nothing is left to be stopped, and the exit code is known: ignore what comes now.
+        """Ignore signals from now on: the work is done and its exit code is known.
 
-        Python takes back every handler but this one at its end, and would die by the signal.
+        At its end Python removes every handler of ours, and a signal would then kill the process
+        and change its exit code; a signal that is ignored stays so.
         """
         for number in self._signals:
             signal.signal(number, signal.SIG_IGN)
         sys.unraisablehook = sys.__unraisablehook__
 
     def _stop(self, number: int, frame: FrameType | None) -> NoReturn:
+        """Handle a signal."""
         self.asked = True
         raise Stopped
 
     def _raise_later(self, unraisable: "sys.UnraisableHookArgs") -> None:
-        """An interruption that came where Python cannot pass it on comes again a moment later."""
+        """Send an interruption again a moment later that came where Python cannot raise it."""
         if not self.asked or not issubclass(unraisable.exc_type, KeyboardInterrupt):
             sys.__unraisablehook__(unraisable)
             return

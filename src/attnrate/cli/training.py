@@ -9,42 +9,94 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnrate.cli.output import JsonOption, app, fail, print_json
+from attnrate.cli.completing import words
+from attnrate.cli.output import Command, JsonOption, app, fail, print_json
 from attnrate.cli.stopping import STOPPED
 
 if TYPE_CHECKING:
     from attnrate.training.train import Trained
 
 
-@app.command(epilog="Example: attnrate train cifar10 --m-h 16 --out small-heads")
+@app.command(cls=Command, epilog="Example: attnrate train cifar10 --m-h 16 --out small-heads")
 def train(
-    task: Annotated[str, typer.Argument(help="cifar10 or translation.", metavar="TASK")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="cifar10: a ViT that classifies images. translation: a translator from English "
+            "to German.",
+            metavar="TASK",
+            autocompletion=words("cifar10", "translation"),
+        ),
+    ],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the model; TASK.", metavar="DIR")
+        Path | None,
+        typer.Option(help="Folder for the model (default: the name of the task).", metavar="DIR"),
     ] = None,
     preset: Annotated[
-        str, typer.Option(help="cpu: for two cores; paper: its full size, for a GPU.")
+        str,
+        typer.Option(
+            help="Size of the model. cpu: small enough for two cores. paper: the size of the "
+            "paper, for a GPU.",
+            metavar="cpu|paper",
+            autocompletion=words("cpu", "paper"),
+        ),
     ] = "cpu",
-    m_h: Annotated[int | None, typer.Option(help="Head size; the preset's.")] = None,
-    altered: Annotated[
-        bool, typer.Option("--altered", help="Table 1's order: the first ten tokens come last.")
-    ] = False,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data; 15 or 4.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Step size; 0.005.")] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="So many examples and tests at most, to try things.")
+    m_h: Annotated[
+        int | None, typer.Option(help="Head size (default: that of the preset).", metavar="N")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of weights and batches.")] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads of torch; all cores.")] = None,
+    altered: Annotated[
+        bool,
+        typer.Option(
+            "--altered",
+            help="Train on the altered order of Table 1: the first ten tokens come last.",
+        ),
+    ] = False,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of passes over the data (default: 15 for cifar10, 4 for translation).",
+            metavar="N",
+        ),
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Largest step size (default: 0.005).", metavar="X")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            help="Use only this many training examples and as many tests, to try something out "
+            "(default: all).",
+            metavar="N",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the first weights and of the batches.", metavar="N")
+    ] = 0,
+    threads: Annotated[
+        int | None, typer.Option(help="Number of threads (default: one per core).", metavar="N")
+    ] = None,
     precision: Annotated[
-        str, typer.Option(help="float32, bfloat16, or auto: what is faster here.")
+        str,
+        typer.Option(
+            help="Number format of the training; auto takes the faster one on this machine.",
+            metavar="auto|float32|bfloat16",
+            autocompletion=words("auto", "float32", "bfloat16"),
+        ),
     ] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where to train: cpu, cuda, cuda:1, mps, …",
+            metavar="DEVICE",
+            autocompletion=words("cpu", "cuda", "mps"),
+        ),
+    ] = "cpu",
     as_json: JsonOption = False,
 ) -> None:
     """Train a ViT on CIFAR-10 or a translator from English to German, with any head size.
 
-    After an interruption the same command goes on at the last epoch.
+    The data are fetched if need be. After an interruption, the same command goes on at the last
+    whole epoch.
     """
     from attnrate.training.train import train as run
 
@@ -52,7 +104,7 @@ def train(
         done = run(
             task,  # type: ignore[arg-type]  # `train` says which words it knows
             out,
-            preset=preset,
+            preset=preset,  # type: ignore[arg-type]
             m_h=m_h,
             altered=altered,
             epochs=epochs,
@@ -81,6 +133,7 @@ def train(
 
 
 def _tell(done: "Trained") -> None:
+    """Print the scores of the trained model, where it is, and how long it took."""
     from attnrate.training.train import ImageScores
 
     scores, count = done.scores, len(done.epochs)

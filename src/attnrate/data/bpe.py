@@ -1,6 +1,7 @@
-"""A shared byte-pair vocabulary of English and German, from the training pairs only."""
+"""A byte-pair vocabulary that English and German share, learned from the training pairs alone."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,21 +23,33 @@ MOST_SIZE = 100_000
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Text to token ids and back, without loss: unknown characters are spelt in bytes."""
+    """Turns text into token ids and back without loss: unknown characters are spelt in bytes.
+
+    Attributes:
+        size: The number of tokens.
+        file: The file that it was read from.
+        tokenizer: The tokenizer of the package tokenizers.
+
+    """
 
     size: int
     file: Path
     tokenizer: "Tokenizer"
 
     def encode(self, text: object) -> list[int]:
-        """The ids of a text."""
+        """The token ids of a text; an InputError for anything else."""
         if not isinstance(text, str):
             raise InputError("only a text can be encoded", text, "Pass a str.")
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of many texts at once, which is faster than one text after another."""
+        found = self.tokenizer.encode_batch([*texts], add_special_tokens=False)
+        return [one.ids for one in found]
+
     def decode(self, ids: object) -> str:
-        """The text of token ids; PAD, BEGIN and END say nothing."""
+        """The text of token ids; PAD, BEGIN and END give no text."""
         try:
             numbers = [int(number) for number in ids]  # type: ignore[attr-defined]
         except (TypeError, ValueError):
@@ -50,7 +63,7 @@ class Vocabulary:
 
 
 def vocabulary(data: Translation, size: object = 8000) -> Vocabulary:
-    """The vocabulary of so many tokens for these training pairs; cached."""
+    """The vocabulary of `size` tokens, learned from the training pairs and kept in the cache."""
     wanted = require_whole("size", size, LEAST_SIZE, MOST_SIZE)
     require_installed("tokenizers", "make a vocabulary", f"{wanted} tokens")
     digest = hashlib.sha256(f"1 {data.manifest['sha256']['train']} {wanted}".encode()).hexdigest()
@@ -62,7 +75,7 @@ def vocabulary(data: Translation, size: object = 8000) -> Vocabulary:
         "a vocabulary",
         10_000_000,
     )
-    # "<pad>" in a text is five characters
+    # "<pad>" in a text stays five characters
     tokenizer.encode_special_tokens = True
     return Vocabulary(tokenizer.get_vocab_size(), place, tokenizer)
 

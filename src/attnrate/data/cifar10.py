@@ -1,8 +1,8 @@
 """CIFAR-10: 60,000 small photographs of ten kinds, as arrays on disk.
 
-They come from a hub, or from a package of a registry. The hub's training images are the original
-batches in another order. That put right, images and labels of both have the same checksums, so it
-does not matter to any result which one was reached.
+They come from a hub or from a package of a registry. The hub has the original training batches in
+another order. With that order restored, both sources have the same checksums, so that no result
+depends on which of them was reached.
 """
 
 import hashlib
@@ -39,22 +39,22 @@ CLASSES = (
     *("dog", "frog", "horse", "ship", "truck"),
 )
 
-#: Of the arrays, wherever they come from
+#: The checksums of the arrays, from either source
 SHA256 = {
     "train_images": "47af8b02cfcfb6cdf3dbbd1969ad7f1b70f4413f6f80f437b020ee4e5bc8304a",
     "train_labels": "f5cfe00b0f00968c0cc5ff3b1d2de51b10e33efa277c2986f4e0fa63e58c9f4f",
     "test_images": "f9b1e2130bab680db56eb06d886f7f1ad0f1183907ceff4659d1735c890f5b04",
     "test_labels": "cbb7365de8ed11f05cc4c3a1e7f78144127c5e851efd83762fb18202461230bb",
 }
-# bytes of the arrays, and of what a source's files hold
+# the number of bytes of the arrays and of the source's files
 _SIZE = 60_000 * 32 * 32 * 3 + 60_000 * 8 + 145_000_000
 _PER_CLASS = {"train": 5000, "test": 1000}
 TESTS = _PER_CLASS["test"] * len(CLASSES)
-# of the training images as published, rounded to a tenth
+# the published means of the training images' channels, rounded to a tenth
 _MEANS = (125.3, 123.0, 113.9)
 #: The place of each original batch of 10,000 images in the hub's training set
 _HUB_PLACE = (4, 2, 1, 0, 3)
-# every picture of the package is a stack of images, one a row; "lables" is its own spelling
+# each picture of the package is a stack of images, one per row; "lables" is the package's spelling
 _PICTURES = {
     "train": (tuple(f"data_batch_{number}.png" for number in range(1, 6)), "train_lables.json"),
     "test": (("test_batch.png",), "test_lables.json"),
@@ -63,9 +63,15 @@ _PICTURES = {
 
 @dataclass(frozen=True)
 class Cifar10:
-    """The two splits; the images are read from disk when they are looked at.
+    """The training and test images of CIFAR-10, read from disk when they are used.
 
-    A label is the index of its class in CLASSES. The order is that of the original batches.
+    Attributes:
+        train_images: 50,000 images, values 0 to 255, in the order of the original batches.
+        train_labels: The index of each image's class in CLASSES.
+        test_images: 10,000 images.
+        test_labels: The index of each image's class in CLASSES.
+        folder: The folder in the cache.
+
     """
 
     train_images: UInt8[np.ndarray, "train 32 32 3"]
@@ -76,12 +82,12 @@ class Cifar10:
 
     @property
     def channel_means(self) -> tuple[float, float, float]:
-        """Mean red, green and blue of the training images, from 0 to 255."""
+        """The mean red, green and blue of the training images, from 0 to 255."""
         red, green, blue = np.mean(self.train_images, axis=(0, 1, 2))
         return float(red), float(green), float(blue)
 
     def class_counts(self, split: object) -> dict[str, int]:
-        """How many images of "train" or of "test" each class has."""
+        """The number of images of each class in the split "train" or "test"."""
         if split not in ("train", "test"):
             raise InputError("there is no such split", split, 'Choose "train" or "test".')
         labels = self.train_labels if split == "train" else self.test_labels
@@ -89,7 +95,7 @@ class Cifar10:
         return {name: int(count) for name, count in zip(CLASSES, counts, strict=True)}
 
     def write_photos(self, folder: object, count: object = 64) -> Path:
-        """The first test images as PNG files in a new folder, in their order."""
+        """Write the first `count` test images as PNG files into a new folder, in their order."""
         number = require_whole("count", count, 1, len(self.test_images))
         place = as_new_folder(folder)
         require_installed("pillow", "write images", "photos", "PIL")
@@ -108,13 +114,13 @@ class Cifar10:
             raise StoreError(
                 f"photos could not be written ({problem.strerror or problem})",
                 place,
-                "Make room, or name a folder that may be written; nothing was left behind.",
+                "Make room, or name a folder that can be written to; nothing was left behind.",
             ) from problem
         return place
 
 
 def as_new_folder(folder: object) -> Path:
-    """The path of a folder that is new or empty; an InputError for any other."""
+    """`folder` as the path of a new or empty folder; an InputError for any other."""
     place = Path(folder).absolute() if isinstance(folder, str | Path) else None
     if place is None or not _is_free(place):
         shown = folder if place is None else str(place)
@@ -130,13 +136,13 @@ def _is_free(place: Path) -> bool:
 
 
 def cifar10() -> Cifar10:
-    """All of CIFAR-10; fetched, checked and unpacked when it is not in the cache yet."""
+    """CIFAR-10 from the cache; fetched, unpacked and checked if it is not there yet."""
     place = cache_folder() / "cifar10"
     return opened_or_made(place, _opened, _fill, "CIFAR-10", _SIZE, lock="cifar10")
 
 
 def _fill(made: Path) -> None:
-    """Write the arrays of a source that can be reached, checked, into a new folder."""
+    """Write the arrays of a source that can be reached into a new folder, and check them."""
     source, files = fetched()
     made.mkdir()
     try:
@@ -152,7 +158,7 @@ def _fill(made: Path) -> None:
 
 
 def check(data: Cifar10) -> None:
-    """A ValueError unless class counts and channel means are those of CIFAR-10."""
+    """Raise a ValueError unless class counts and channel means are those of CIFAR-10."""
     for split, count in _PER_CLASS.items():
         wrong = {name: n for name, n in data.class_counts(split).items() if n != count}
         if wrong:
@@ -165,7 +171,7 @@ def check(data: Cifar10) -> None:
 
 
 def _opened(folder: Path) -> Cifar10:
-    """The arrays of a folder, looked at; a ValueError or OSError for a file that is not right."""
+    """The checked arrays of a folder; a ValueError or OSError for a file that is not right."""
     arrays = {}
     for split, count in _PER_CLASS.items():
         total = count * len(CLASSES)
@@ -186,9 +192,13 @@ Arrays = dict[str, np.ndarray]  # {train, test}_images, (images, 32, 32, 3), and
 
 @dataclass(frozen=True)
 class Source:
-    """Files, what has to be installed to read them besides Pillow, and how they are read.
+    """A place that CIFAR-10 can be fetched from.
 
-    `read` is given the files and a folder that it may make and fill.
+    Attributes:
+        packages: The files to fetch.
+        needs: The packages that reading them needs in addition to Pillow.
+        read: Reads the arrays from the files; it may use a folder for temporary files.
+
     """
 
     packages: tuple[Package, ...]
@@ -197,7 +207,7 @@ class Source:
 
 
 def fetched() -> tuple[Source, list[Path]]:
-    """A source whose files are in the cache, or else the first that can be reached; its files."""
+    """A source and its files: one whose files are in the cache, or the first that is reached."""
     require_installed("Pillow", "read the images", "CIFAR-10", module="PIL")
     failed = []
     for source in sorted((HUB, PACKAGE), key=_is_missing):
@@ -210,7 +220,7 @@ def fetched() -> tuple[Source, list[Path]]:
             if source is HUB:
                 say(f"CIFAR-10 is not taken from a hub: {problem.what}")
     first, last = failed
-    # bytes that came and were wrong are no missing network, whatever the other source says
+    # a file that came and was wrong is no missing network, whatever the other source says
     kind = UnreachableError if all(isinstance(f, UnreachableError) for f in failed) else FetchError
     raise kind(f"{first.what}; {last.what}", last.file, f"{last.remedy} {first.remedy}")
 
@@ -230,7 +240,7 @@ def _from_parquet(files: Sequence[Path], spare: Path) -> Arrays:
 
 
 def _of_table(file: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of a table whose images are encoded one by one."""
+    """The images and labels of a table in which each image is encoded by itself."""
     from PIL import Image
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile

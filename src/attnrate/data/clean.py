@@ -1,4 +1,4 @@
-"""From a message of a program and its translation to a sentence pair, or to nothing."""
+"""Turning messages of programs and their translations into sentence pairs to learn from."""
 
 import html
 import re
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 FEWEST_WORDS, MOST_WORDS = 4, 60
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)([^<>]*)>")
-# written without their ends
+# tags that are written without an end
 _UNCLOSED = {"br", "dd", "dt", "hr", "html", "img", "li", "nl", "p", "qt", "td", "th", "tr"}
-# printf, Python, Qt and KDE, shell, gettext's macros; a lone % is what is left of others
+# placeholders of printf, Python, Qt and KDE, shell and gettext's macros; any other has a "%"
 _PLACEHOLDER = re.compile(r"%|\{[^{}]*\}|\$\(?\{?\w|@\w+@|\\[a-z0-9]|<[^<>]*>|\[[^\[\] ]*\]")
 _ADDRESS = re.compile(r"\w+://|www\.|\S@\S+\.\w")
 _TABLE = re.compile(r"\S {3,}\S|\n\s*-|\t")
@@ -30,7 +30,7 @@ _ENGLISH = """
 the and of to is are was be this that with for from not you your have has if can will when which it
 as by an or
 """
-# not "in", "an", "also", "war" or "die", which English has too
+# without "in", "an", "also", "war" and "die", which are English words too
 _GERMAN = """
 der das des dem den ein eine einen einem einer und oder ist sind wird werden wurde wurden nicht mit
 für von vom zu zum zur auf aus bei beim nach über unter durch kein keine keinen sie ihre ihr es kann
@@ -43,27 +43,27 @@ _UMLAUT = re.compile("[äöüßÄÖÜ]")
 
 @dataclass(frozen=True)
 class Cleaned:
-    """The sentence pairs of a package in their order, and of how many messages they came."""
+    """The sentence pairs of a package in their order, and the number of its messages."""
 
     messages: int
     pairs: list[tuple[str, str]]
 
 
 def cleaned(messages: Iterable[tuple[str, str]]) -> Cleaned:
-    """Every pair that `clean` makes of these messages; a sentence may come more than once."""
+    """The pairs that `clean` makes of these messages; a sentence may occur more than once."""
     given = list(messages)
     return Cleaned(len(given), [pair for pair in (clean(*message) for message in given) if pair])
 
 
 def clean(english: str, german: str) -> tuple[str, str] | None:
-    """The pair as plain sentences, or None when it is no pair to learn from.
+    """The pair as plain sentences, or None when it is not one to learn from.
 
-    Tags, accelerators (`_File`, `&File`, `~File`) and kinds of quotation marks are taken out of the
-    text; a mark at the end that only one side has is taken away. Left out are placeholders (also
-    <file>, which looks like a tag and has neither end nor attributes), addresses, tables, text that
-    was not translated, and sides whose lengths do not fit.
+    Tags and accelerators (`_File`, `&File`, `~File`) are removed, quotation marks made alike, and a
+    final mark that only one side has is dropped. None is returned for pairs with placeholders
+    (also <file>, which looks like a tag but has neither end nor attributes), addresses or tables,
+    for text that was not translated, and for sides whose lengths do not fit.
     """
-    # most messages are labels: the cheap question first
+    # most messages are short labels, so the cheapest check comes first
     if len(english.split()) < FEWEST_WORDS:
         return None
     if any(_TABLE.search(side.strip()) for side in (english, german)) or "|" in english:
@@ -79,7 +79,7 @@ def clean(english: str, german: str) -> tuple[str, str] | None:
 
 
 def key(sentence: str) -> str:
-    """What two sentences share that differ in case, digits, marks or spaces only."""
+    """A key that is equal for sentences that differ only in case, digits, marks or spaces."""
     return " ".join(_WORD.findall(sentence.casefold()))
 
 
@@ -100,7 +100,7 @@ def _plain(text: str) -> str:
 
 
 def _without_accelerators(english: str, german: str) -> tuple[str, str]:
-    """Words with such a mark that both sides have are names, and stay as they are."""
+    """Both sides without accelerators; a marked word that both sides have is a name and stays."""
     names = set(english.split()) & set(german.split())
 
     def bare(text: str) -> str:
@@ -128,7 +128,7 @@ def _lengths_fit(english: str, german: str) -> bool:
 
 
 def _are_words(english: str, german: str) -> bool:
-    """Mostly Latin letters, and marks that sentences have."""
+    """Whether both sides consist mostly of Latin letters and of marks that sentences have."""
     for side in (english, german):
         letters = sum(map(str.isalpha, side))
         if letters < 0.7 * len(side) or any(ord(c) > 0x17F and c.isalpha() for c in side):

@@ -1,7 +1,7 @@
-"""The program that runs a package client for us, and ends it when we end, however that comes.
+"""A program that runs a package client, and ends it when its parent process ends, however.
 
-Started by its path, `python client.py COMMAND ...`, as it imports nothing of ours. The end of its
-input is what the death of its parent looks like, also by kill -9; the client would otherwise go on
+It is started by its path, `python client.py COMMAND ...`, and imports nothing of attnrate. When its
+parent dies, even by kill -9, its input ends; it then ends the client, which would otherwise go on
 downloading for nobody.
 """
 
@@ -12,11 +12,11 @@ import sys
 import threading
 from types import FrameType
 
-_PATIENCE = 5.0  # seconds to end in good order
+_PATIENCE = 5.0  # seconds that the client has to end by itself
 
 
 def main(command: list[str]) -> int:
-    """Run the client with nothing to read; its exit code."""
+    """Run the client with an empty input, and return its exit code."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as client:
 
         def end(number: int = 0, frame: FrameType | None = None) -> None:
@@ -32,7 +32,7 @@ def main(command: list[str]) -> int:
                 client.kill()
 
         signal.signal(signal.SIGTERM, end)
-        # Ctrl-C reaches the client as well; what it means is its own and our parent's decision
+        # Ctrl-C reaches the client and the parent as well, and they decide what it means
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         threading.Thread(target=watch, daemon=True).start()
         code = client.wait()

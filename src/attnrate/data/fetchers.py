@@ -1,7 +1,7 @@
-"""The program that fetches one file where no command of a client does it without running anything.
+"""A program that fetches one file where every command of a client would also run its code.
 
-Started by its path, `python -P fetchers.py KIND ...`, as it imports nothing of ours; the file comes
-into the folder that it is started in. What goes wrong is said in one line on stderr.
+It is started by its path, `python -P fetchers.py KIND ...`, and imports nothing of attnrate. The
+file is written into the current folder. An error is one line on stderr.
 """
 
 import ast
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pip_settings() -> dict[str, str]:
-    """What pip is set to on this machine, by its own account; lists are separated by spaces."""
+    """The settings of pip on this machine, as pip lists them; lists are separated by spaces."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     # a pip that is set to be quiet would list nothing
     aloud = os.environ | {"PIP_QUIET": "0", "PIP_VERBOSE": "0"}
@@ -34,13 +34,16 @@ def pip_settings() -> dict[str, str]:
 
 
 def source_distribution(name: str, file: str) -> None:
-    """Fetch a source distribution from where pip would; `pip download` would run its build."""
+    """Fetch a source distribution from where pip would fetch it.
+
+    `pip download` itself would run the build of the package.
+    """
     from unearth import Link, PackageFinder
 
     settings = pip_settings()
     indexes: list[str] = []
     if settings.get("no_index", "0").lower() in ("0", "false", "no", "off", ""):
-        # a finder that is given no place looks in the one that is usual, as pip does
+        # without a place, a finder uses the usual index, as pip does
         (usual,) = (source["url"] for source in PackageFinder().sources)
         indexes = [settings.get("index_url", usual), *settings.get("extra_index_url", "").split()]
     session = _session(settings, indexes)
@@ -58,7 +61,7 @@ def source_distribution(name: str, file: str) -> None:
                     if not os.path.exists(file):  # a file of this machine is not copied
                         shutil.copyfile(came, file)
                     return
-        # a place that does not answer is passed over, as pip does
+        # a place that does not answer is skipped, as pip does
         except Exception as problem:
             problems.append(f"{Link(place).redacted} gave {_line(problem)}")
     problems.append(f"of {name} there is {', '.join(there[:3]) or 'nothing'}")
@@ -66,7 +69,7 @@ def source_distribution(name: str, file: str) -> None:
 
 
 def _session(settings: dict[str, str], indexes: list[str]) -> "Fetcher":
-    """A client that reaches indexes as pip does: proxy, certificates, passwords, patience."""
+    """A client that reaches indexes as pip does: with its proxy, certificates and passwords."""
     from unearth.auth import MultiDomainBasicAuth
     from unearth.fetchers import PyPIClient
 
@@ -79,18 +82,18 @@ def _session(settings: dict[str, str], indexes: list[str]) -> "Fetcher":
         timeout=float(settings.get("timeout") or settings.get("default_timeout") or 15),
         auth=MultiDomainBasicAuth(prompting=False, index_urls=indexes),
         follow_redirects=True,
-        headers={"Accept-Encoding": "identity"},  # what is packed already must come as it is
+        headers={"Accept-Encoding": "identity"},  # a packed file must come as it is
     )
-    return cast("Fetcher", session)  # it is one, though its types say more than the protocol's
+    return cast("Fetcher", session)  # it has all methods, with wider types than the protocol
 
 
 def file_of_a_hub(name: str, revision: str, file: str) -> None:
-    """Fetch a file of a dataset, at a revision, by the hub's own client."""
+    """Fetch a file of a dataset at a revision, with the hub's own client."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
     address = hf_hub_url(name, file, repo_type="dataset", revision=revision)
     try:
-        # asked once, and not for long, whether there is a hub: a download tries for half a minute
+        # one short request tells whether there is a hub: a download tries for half a minute
         get_hf_file_metadata(address, timeout=5)
         hf_hub_download(name, file, repo_type="dataset", revision=revision, local_dir=".")
     except Exception as problem:

@@ -1,4 +1,4 @@
-"""The sentence pairs of many packages: fetched in turn and, beside that, read by processes."""
+"""The sentence pairs of many packages, fetched one after another and read by other processes."""
 
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -21,37 +21,48 @@ from attnrate.progress import Progress, say
 
 _PATIENCE = 3
 _LACKING = "this release has no such package, and no file of it is among the downloads"
-# so many bytes of packages take a second or two to read, and a process a tenth of it to start
+# bytes of packages that take a second or two to read; a process takes a tenth of that to start
 _WORTH_A_PROCESS = 20_000_000
-# fetched and not yet read; more would only fill the disk
+# packages that are fetched and not yet read; more would only fill the disk
 _AHEAD = 8
-# off a terminal, so many lines tell how far it is
+# the number of lines that report progress where there is no terminal
 _LINES = 10
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """What came of packages: the pairs of each, in their order, and why others have none."""
+    """The pairs of each package, in the packages' order, and why other packages are left out."""
 
     pairs: dict[Package, Cleaned]
     left_out: dict[str, str]
 
 
-#: Packages in the order in which they were begun, and what will be their pairs
+#: Packages in the order in which they were begun, with the futures of their pairs
 Begun = dict[Package, "Future[Cleaned]"]
 
 
 def gather(
     names: tuple[str, ...], held_out: Collection[str], remedy: str, workers: int | None = None
 ) -> Gathered:
-    """The clean pairs of these Debian packages; what has come is kept, however this ends.
+    """Fetch Debian packages and make clean pairs of their messages.
 
-    A package that is broken is left out, unless it is among `held_out`, without which there would
-    be no test set: then it is an ArchiveError. One that does not come is a FetchError in the end,
-    since fewer pairs would be kept for good, and scores would not compare. `remedy` tells people
-    how else to come by packages. `workers` is the number of processes that read; with 1, this one
-    does it between downloads. None is for one a core, and for fewer where there is little to read.
-    The pairs do not depend on it.
+    What was fetched is kept, however this ends. A broken package is left out.
+
+    Args:
+        names: The packages.
+        held_out: The packages of the test and validation sets, which cannot be left out: a broken
+            one is an ArchiveError.
+        remedy: How else to get packages, for the message of a FetchError.
+        workers: The number of processes that read packages; with 1, this process reads them
+            between downloads. By default one per core, and fewer if there is little to read. The
+            pairs do not depend on it.
+
+    Returns:
+        The pairs of each package, and the reasons for those left out.
+
+    Raises:
+        FetchError: A package could not be fetched. With fewer pairs, scores could not be compared.
+
     """
     require_installed("polib", "read catalogues", "translation pairs")
     found = available(names)
@@ -71,7 +82,7 @@ def gather(
                 begun[package] = _begin(package, crew)
                 while len(unread := _unread(begun)) > _AHEAD:
                     wait(unread, None, FIRST_COMPLETED)
-                # then the network, or the disk, need not be asked on
+                # after some failures the network or the disk is not asked again
                 if len(_not_come(begun, held_out, remedy)) >= _PATIENCE:
                     break
             while unread := _unread(begun):
@@ -84,33 +95,33 @@ def gather(
     if failed := _not_come(begun, held_out, remedy)[:_PATIENCE]:
         raise type(failed[0])(
             f"{'at least ' if len(failed) == _PATIENCE else ''}{len(failed)} of {len(found)} "
-            f"packages could not be had ({failed[0].what})",
+            f"packages could not be fetched ({failed[0].what})",
             failed[0].file,
-            f"What has come is kept: run the same again. {failed[0].remedy}".strip(),
+            f"What was fetched is kept: run the same command again. {failed[0].remedy}".strip(),
         )
     left_out = {name: _LACKING for name in names if name not in found}
     for package, problem in _problems(begun).items():
-        left_out[package.name] = f"{problem.what}: {told(package.file, package.size)}"
+        left_out[package.name] = f"{problem.what}: {file_words(package.file, package.size)}"
     for name, reason in left_out.items():
         say(f"{name} is left out ({reason})")
     pairs = {package: each.result() for package, each in begun.items() if not each.exception()}
     return Gathered(pairs, left_out)
 
 
-def told(file: str, size: int) -> str:
-    """A package's file as the reason for leaving it out names it."""
+def file_words(file: str, size: int) -> str:
+    """A package's file in the words of the reason for leaving it out."""
     return f"{file}, {size} bytes"
 
 
 def _worth(packages: Collection[Package]) -> int:
-    """How many processes reading pays for: one a core, if there is enough to do for each."""
+    """The number of processes that are worth starting: one per core, if each has enough to do."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     enough = sum(package.size for package in packages) // _WORTH_A_PROCESS
     return max(1, min(cores or 1, enough))
 
 
 def _begin(package: Package, crew: Readers | None) -> "Future[Cleaned]":
-    """Fetch a package, and have it read; without a crew it has been read when this returns."""
+    """Fetch a package and have it read by the crew, or read it at once without a crew."""
     done: Future[Cleaned] = Future()
     try:
         if crew is not None:
@@ -127,7 +138,7 @@ def _unread(begun: Begun) -> list["Future[Cleaned]"]:
 
 
 def _problems(begun: Begun) -> dict[Package, FetchError]:
-    """What packages that have ended came to, in the packages' order; a bug is raised as it is."""
+    """The FetchErrors of packages that are done, in their order; other errors are raised."""
     problems = {}
     for package, each in begun.items():
         problem = each.exception() if each.done() else None
@@ -139,9 +150,9 @@ def _problems(begun: Begun) -> dict[Package, FetchError]:
 
 
 def _not_come(begun: Begun, held_out: Collection[str], remedy: str) -> list[FetchError]:
-    """Problems of packages that may come another time, unlike those that came and are broken.
+    """The errors of packages that did not come, unlike those that came and are broken.
 
-    One that is broken and held out is raised.
+    The error of a broken package that is held out is raised.
     """
     found = []
     for package, problem in _problems(begun).items():
@@ -152,24 +163,24 @@ def _not_come(begun: Begun, held_out: Collection[str], remedy: str) -> list[Fetc
     return found
 
 
-#: Shows how many packages have been fetched and how many read, and which is being fetched
+#: A function of the number of packages fetched, the number read, and the one being fetched
 Show = Callable[[int, int, str], None]
 
 
 @contextmanager
 def _shown(total: int) -> Iterator[Show]:
-    """A live line that tells how far it is; off a terminal, a line for every tenth of many."""
-    told = 0
+    """Show progress: by a live line on a terminal, elsewhere by a line for every tenth."""
+    shown_tenths = 0
     with Progress() as shown:
 
         def show(fetched: int, read: int, name: str) -> None:
-            nonlocal told
+            nonlocal shown_tenths
             what = f"{fetched}/{total} packages fetched, {read} of {total} cleaned"
             shown.at(f"{what}; {name}" if name else what, fetched / total)
             shown.mark()
             tenths = _LINES * fetched // total
-            if tenths > told and total > 2 * _LINES and not shown.live:
-                told = tenths
+            if tenths > shown_tenths and total > 2 * _LINES and not shown.live:
+                shown_tenths = tenths
                 say(f"{fetched} of {total} packages fetched, {read} of them read and cleaned")
 
         yield show

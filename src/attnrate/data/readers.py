@@ -1,10 +1,10 @@
-"""Processes that read and clean packages, beside a parent that fetches them.
+"""Processes that read and clean packages while their parent fetches others.
 
-Reading is Python's own work (catalogues, patterns), so threads would wait for each other. Each
-process is a new Python that runs this file: one made by `fork` would inherit the locks of whatever
-threads the caller has, torch's among them, and one made by `multiprocessing` otherwise would run
-the user's script again, which few scripts are written for. A package is a line of JSON to a
-process, and its pairs, or the error that it came to, are the line that comes back.
+Reading is work of Python itself (catalogues, patterns), so threads would wait for each other. Each
+process is a new Python that runs this file. A process made by `fork` would inherit the locks of the
+caller's threads, torch's among them; one that `multiprocessing` starts in another way would run the
+user's script again, for which few scripts are written. A package is sent to a process as a line of
+JSON; its pairs, or its error, come back as a line.
 """
 
 import json
@@ -24,11 +24,11 @@ from attnrate.data.clean import Cleaned, cleaned
 from attnrate.data.registry import ArchiveError, FetchError, Package, UnreachableError
 
 _ERRORS = {kind.__name__: kind for kind in (FetchError, ArchiveError, UnreachableError)}
-_GRACE = 5.0  # seconds for a process to take away what it was writing
+_GRACE = 5.0  # seconds that a process has to delete what it was writing
 
 
 class Readers:
-    """A fixed number of processes; each reads one package at a time. To be closed after use."""
+    """A fixed number of processes that each read one package at a time; to be closed after use."""
 
     def __init__(self, count: int) -> None:
         self._all = [_start() for _ in range(count)]
@@ -39,7 +39,7 @@ class Readers:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="reader")
 
     def read(self, package: Package) -> "Future[Cleaned]":
-        """What will be the pairs of a package, or the FetchError that `messages` raises for it."""
+        """A future of the pairs of a package, or of the FetchError that reading it raises."""
         return self._threads.submit(self._ask, package)
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class Readers:
         self._threads.shutdown()
         for process in self._all:
             with suppress(BrokenPipeError), process:
-                pass  # its end is awaited, and its pipes are closed
+                pass  # waits for its end and closes its pipes
 
     def _ask(self, package: Package) -> Cleaned:
         process = self._idle.get()
@@ -66,7 +66,7 @@ class Readers:
         if self._closing:  # set before this one could be seen
             process.terminate()
         try:
-            with suppress(BrokenPipeError):  # one that is dead gives no answer either
+            with suppress(BrokenPipeError):  # a dead process is noticed below
                 requests = cast(IO[bytes], process.stdin)
                 requests.write(json.dumps(asdict(package)).encode() + b"\n")
                 requests.flush()
@@ -77,9 +77,9 @@ class Readers:
             code = process.wait()
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             raise FetchError(
-                f"a process that read a package ended before it had done so ({how})",
+                f"a process that was reading a package ended early ({how})",
                 package.file,
-                "See that there is memory, and run the same again, perhaps with one worker.",
+                "Check that there is memory left, and run it again, perhaps with one worker.",
             )
         said = json.loads(line)
         if "error" in said:
@@ -88,7 +88,7 @@ class Readers:
 
 
 def _start() -> "subprocess.Popen[bytes]":
-    # modules are found as they are found here, whatever folder this is run in
+    # modules are found where this process finds them, in whatever folder the new one runs
     places = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "attnrate.data.readers"],
@@ -99,18 +99,19 @@ def _start() -> "subprocess.Popen[bytes]":
 
 
 def main() -> None:
-    """Answer packages until the input ends, which is also what a parent's death looks like.
+    """Answer requests until the input ends, as it also does when the parent dies.
 
-    That ends it at once, even in the middle of a package; what it was writing is taken away first.
+    The process then ends at once, even in the middle of a package; what it was writing is deleted
+    first.
     """
-    # Ctrl-C reaches every process of the terminal; what it means is the parent's decision
+    # Ctrl-C reaches every process of the terminal, and the parent decides what it means
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints goes to stderr, because stdout is for answers
     waiting: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
-    # a parent that is gone reads no answers; and the thread that listens would hold up a usual end
+    # a dead parent reads no answers; os._exit, because the listening thread would delay a usual end
     with suppress(SystemExit, BrokenPipeError):
         while True:
             replies.write(_answer(waiting.get()) + b"\n")
@@ -131,12 +132,12 @@ def _listen(requests: BinaryIO, waiting: "SimpleQueue[bytes]") -> None:
         waiting.put(line)
     if not hasattr(signal, "pthread_kill"):  # Windows
         os._exit(0)
-    # to the thread that works, whatever call it waits in
+    # the signal interrupts the working thread, whatever it waits for
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 def _leave(number: int, frame: object) -> None:
-    """Unwind the work, so that its folder is taken away; nothing is left to be said."""
+    """End the work in such a way that its temporary folder is deleted."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 

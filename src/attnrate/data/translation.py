@@ -1,7 +1,8 @@
-"""English-German sentence pairs: what programs say to people, split by project.
+"""English-German sentence pairs from messages of programs, split by project.
 
-Whole projects are held out. A test or validation project has no fork or sibling in training (mutt
-and neomutt would be such), and Sylpheed is held out together with Claws Mail, its fork.
+Whole projects are held out for tests and validation. None of them has a fork or a sibling in
+training, as mutt and neomutt are of each other; Sylpheed is held out together with its fork, Claws
+Mail.
 """
 
 import gzip
@@ -14,7 +15,7 @@ from typing import Any
 from attnrate.data.cached import OutdatedError, opened_or_made
 from attnrate.data.catalogues import Pairs, by_hand, version_of
 from attnrate.data.clean import Cleaned, key
-from attnrate.data.gather import gather, told
+from attnrate.data.gather import file_words, gather
 from attnrate.data.registry import (
     FetchError,
     Package,
@@ -29,7 +30,7 @@ LICENCE = "the licence of each program, mostly GPL; see the packages"
 TEST = ("kmymoney-common", "pidgin-data", "shotwell-common", "subversion")
 VALIDATION = ("audacity-data", "claws-mail-i18n", "sylpheed-i18n")
 
-# at least 120 pairs each, and 40 a megabyte of the package, in Debian 12
+# in Debian 12 each gives at least 120 pairs, and 40 per megabyte of the package
 _TRAIN = """
 aisleriot akregator amule-common anjuta-common apt aptitude-common ardour-data aspell
 binutils-common bleachbit bluefish-data brasero-common caja-common cantor cinnamon-l10n
@@ -59,23 +60,29 @@ SMALL = (
     *("e2fsprogs-l10n", "gnupg-l10n", "libvirt-l10n", "nano", "rpm-i18n", "util-linux-locales"),
 )
 SPLITS = {"test": TEST, "validation": VALIDATION, "train": tuple(_TRAIN.split())}
-# of Debian 12, so many pairs; scores on another test set do not compare with the documented ones
+# the number of test pairs of Debian 12; scores on another test set cannot be compared with ours
 TESTS = 3069
 DOCUMENTED_TEST = "54326f76c46441c0aa2a9bd21f7f1662b1a751870edd9c5ce29b83f866c5c042"
 FEWEST_PAIRS = {"test": 500, "validation": 500, "train": 40_000}
 FEWEST_OF_SMALL = {"test": 200, "validation": 100, "train": 2000}
 
-# what the data are made by: a change of the rules or packages gets another number
+# the version of the rules and the packages that the data are made by
 RULES = 2
 _SIZE = 40_000_000
 
 
 @dataclass(frozen=True)
 class Translation:
-    """(English, German) pairs; no English or German sentence is in two splits.
+    """Pairs of an English and a German sentence; no sentence of either is in two splits.
 
-    `manifest` tells the packages with version and checksum, what was left out and why, how many
-    messages there were and how many pairs came of them, and the sha256 of each split.
+    Attributes:
+        train: The pairs to train on.
+        validation: The pairs to validate with.
+        test: The pairs to test with.
+        manifest: The packages with version and checksum, those left out and why, the numbers of
+            messages and of pairs, and the sha256 of each split.
+        folder: The folder in the cache.
+
     """
 
     train: tuple[tuple[str, str], ...]
@@ -86,7 +93,7 @@ class Translation:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many pairs each split has."""
+        """The number of pairs in each split."""
         return {name: len(getattr(self, name)) for name in ("train", "validation", "test")}
 
     @property
@@ -96,12 +103,17 @@ class Translation:
 
 
 def translation(packages: object = "all", workers: object = None) -> Translation:
-    """The pairs; fetched, cleaned and split when they are not in the cache yet.
+    """The sentence pairs from the cache; fetched, cleaned and split if they are not there yet.
 
-    "small" are those of a few packages of every split (about 10 MB to fetch, and no documented test
-    set), "all" those of all (477 MB). `workers` is the number of processes that read and clean
-    packages while the next ones are fetched, one a core unless it is given; the pairs are the same
-    with any number.
+    Args:
+        packages: "all" (477 MB to fetch), or "small" for a few packages of each split (10 MB, and
+            not the documented test set).
+        workers: The number of processes that read and clean packages while the next ones are
+            fetched; one per core by default. The pairs do not depend on it.
+
+    Returns:
+        The pairs of the three splits.
+
     """
     require_choice("packages", packages, ("all", "small"))
     small = packages == "small"
@@ -114,16 +126,16 @@ def translation(packages: object = "all", workers: object = None) -> Translation
 
 
 def package_names(small: bool = False) -> tuple[str, ...]:
-    """The Debian packages of all splits, or those of the small set."""
+    """The names of the Debian packages of all splits, or of the small set."""
     return tuple(name for split in SPLITS.values() for name in split if not small or name in SMALL)
 
 
 def _current(place: Path) -> Translation:
-    """The pairs, unless the user has put a package there since that they were made without."""
+    """The pairs; an OutdatedError if the user has since added a package that they lack."""
     found = _opened(place)
     for name, reason in found.manifest["left_out"].items():
         here = by_hand(name)
-        if here is not None and told(here.name, here.stat().st_size) not in reason:
+        if here is not None and file_words(here.name, here.stat().st_size) not in reason:
             raise OutdatedError(f"lacks {name}, which is here now,")
     for package in found.manifest["packages"]:
         here = by_hand(package["name"])
@@ -135,7 +147,7 @@ def _current(place: Path) -> Translation:
 
 
 def _fill(made: Path, small: bool, workers: int | None) -> None:
-    """Write the pairs of all packages, or of the small set, into a new folder."""
+    """Fetch the packages and write their pairs into a new folder."""
     held_out = {name for split, names in SPLITS.items() if split != "train" for name in names}
     gathered = gather(package_names(small), held_out, way_out(), workers)
     splits, counts = split_by_package(gathered.pairs)
@@ -168,11 +180,11 @@ def _fill(made: Path, small: bool, workers: int | None) -> None:
 def split_by_package(
     gathered: dict[Package, Cleaned],
 ) -> tuple[dict[str, Pairs], dict[str, dict[str, int]]]:
-    """Pairs of each split without repetition, and how many messages and pairs each package had.
+    """The pairs of each split without repetition, and the numbers of messages and pairs by package.
 
-    Test is filled first, then validation: a sentence that comes again later, on either side, is
-    left out there. Within training only the English side counts, since two sentences of one meaning
-    are worth learning from.
+    The test split is filled first, then validation, then training. A sentence of an earlier split,
+    English or German, is left out of later ones. Within training only a repeated English sentence
+    is left out, because two translations with one meaning are worth learning from.
     """
     by_name = {package.name: pairs for package, pairs in gathered.items()}
     splits: dict[str, Pairs] = {}
@@ -195,7 +207,7 @@ def split_by_package(
 
 
 def way_out() -> str:
-    """How to come by the packages of the documented test set."""
+    """How to get the packages of the documented test set, as advice in messages."""
     return (
         "Use Debian 12 with its package lists up to date (apt-get update). Or get the .deb files "
         "there (apt-get download), whose names attnrate data translation --names prints, and put "

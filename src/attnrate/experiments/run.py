@@ -1,15 +1,16 @@
 """Running experiments: all of their jobs as one sweep, then what each of them concludes.
 
 A folder belongs to one preset. It holds `trials.sqlite` (the store of the sweep), a record for
-every experiment under `records/`, and whatever the report makes of them. An experiment that fails
-leaves the others alone. `run_job` is what a worker calls.
+every experiment under `records/`, and what the report makes of them. An experiment that fails does
+not stop the others. `run_job` is what a worker calls.
 """
 
+import os
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, get_args, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_type_hints
 
 from attnrate.errors import InputError, hint, require_choice
 from attnrate.experiments import experiments, load
@@ -40,11 +41,12 @@ from attnrate.fitting.store import Store
 from attnrate.fitting.sweep import sweep
 from attnrate.folders import as_path, look_at, make_folder, read_mark, write_mark
 from attnrate.progress import said_range, say
+from attnrate.settings import by, checked
 from attnrate.training.checkpoint import clear_epochs
 
 _COMMAND = "reproduce"
 _STORE = "trials.sqlite"
-#: On shared cores work has taken up to this many times its planned seconds
+#: On shared cores jobs have taken up to this many times their planned seconds
 _SLOWER = 2.0
 _MILLISECONDS = 1000  # sizes of a sweep's jobs are whole numbers of these
 _WORTH_SAYING = 60.0  # seconds
@@ -59,25 +61,55 @@ class Planned:
     failed: str | None = None
 
 
+def require_names(name: str, value: object) -> tuple[str, ...]:
+    """The names of experiments, in the order of the page; all of them where none is named.
+
+    `value` is one name or several. InputError where one of them is not known.
+    """
+    words = (value,) if isinstance(value, str) else value
+    if not isinstance(words, Iterable):
+        raise InputError(
+            f"{name} must be names of experiments", value, f"Known: {', '.join(all_names())}."
+        )
+    asked = [load(word).name for word in words]
+    return tuple(known for known in all_names() if known in asked or not asked)
+
+
+def require_preset(name: str, value: object) -> Preset:
+    """`value` as a preset; InputError where it is none."""
+    return cast(Preset, require_choice(name, value, get_args(Preset)))
+
+
+def require_folder(name: str, value: object) -> Path:
+    """The name of a folder as a path; InputError where `value` is no such name."""
+    return as_path(os.fspath(value) if isinstance(value, os.PathLike) else value)
+
+
+#: Parameters of `checked` functions: names of experiments, a preset, the name of a folder
+NamesLike = Annotated[str | Iterable[str], by(require_names)]
+PresetLike = Annotated[Preset, by(require_preset)]
+FolderLike = Annotated[str | os.PathLike[str], by(require_folder)]
+
+
+@checked
 def run_experiments(
-    names: object,
-    preset: object,
-    folder: object,
-    engine: object = "local",
-    workers: object = None,
+    names: NamesLike,
+    preset: PresetLike,
+    folder: FolderLike | None,
+    engine: str = "local",
+    workers: int | None = None,
     progress: bool | None = None,
 ) -> Path:
-    """Run what is not in the folder yet and conclude; the folder, with a record an experiment.
+    """Run the jobs that the folder does not have yet, conclude, and return the folder.
 
     `names` are experiments, all of them if none is named. The folder is reproduction-PRESET for
-    None; it must be new, empty, or one of an earlier run with the same preset, which then goes
-    on. Called again it runs only what is missing.
+    None. It must be new, empty, or one of an earlier run with the same preset; then only the
+    missing jobs are run. Afterwards it has one record per experiment.
     """
-    chosen, size = as_names(names), as_preset(preset)
     seats = make_engine(engine, workers).workers  # refused before a folder is made, not after
-    plans = [planned(name, size) for name in chosen]
-    place = claim_folder(folder, size)
-    sized = in_turns((one for plan in plans for one in plan.jobs), size)
+    plans = [planned(name, preset) for name in names]
+    place = claim_folder(folder, preset)
+    sized = in_turns((one for plan in plans for one in plan.jobs), preset)
     with Store(place / _STORE) as kept:
         # results that say only that data could not be had: perhaps they can be had now
         rows = kept.finished([one.job for one in sized])
@@ -88,12 +120,15 @@ def run_experiments(
     if sized:
         done = sweep(sized, engine, place / _STORE, workers, progress, run_job, _clear)
         clear_epochs(row.key for row in done.finished)
-    conclude_experiments(plans, size, place)
+    conclude_experiments(plans, preset, place)
     return place
 
 
 def in_turns(jobs: Iterable[Sized[Job]], preset: Preset) -> list[Sized[Job]]:
-    """All jobs, each once; the paper preset by seeds, so that early results cover all."""
+    """Every job once, with its turn: in the paper preset one turn per seed.
+
+    So early results of the paper preset cover all experiments.
+    """
     each = {one.job.key: one for one in jobs}
     return [
         Sized(
@@ -106,22 +141,23 @@ def in_turns(jobs: Iterable[Sized[Job]], preset: Preset) -> list[Sized[Job]]:
 
 
 def say_plan(sized: Iterable[Sized[Job]], done: set[str], workers: int) -> None:
-    """How much there is to do and how long that takes by plan, if it is long."""
+    """Say how many jobs are left and how long they take by plan, if that is a minute or more."""
     left = [one for one in sized if one.job.key not in done]
     seconds = sum(one.size for one in left) / _MILLISECONDS / min(workers, max(1, len(left)))
     if seconds >= _WORTH_SAYING:
-        told = said_range((seconds, _SLOWER * seconds))
-        say(f"{len(left)} piece{'s' if len(left) > 1 else ''} of work; by plan {told}")
+        planned_range = said_range((seconds, _SLOWER * seconds))
+        say(f"{len(left)} job{'s' if len(left) > 1 else ''}; by plan {planned_range}")
 
 
 def _clear(job: Job) -> None:
+    """Delete the epochs that a finished job has kept for a restart."""
     clear_epochs([job.key])
 
 
-def conclude_folder(folder: object) -> Path:
-    """Conclude again from what is finished in the folder, running nothing.
+def conclude_folder(folder: str | os.PathLike[str]) -> Path:
+    """Conclude again from the jobs that are finished in the folder, without running any.
 
-    A record of work that is not in the folder's store, as in docs/reproduction, stays as it is.
+    If the folder's store has no job of an experiment, its record stays as it is.
     """
     place, preset = open_folder(folder)
     plans = [planned(name, preset) for name in all_names()]
@@ -131,7 +167,7 @@ def conclude_folder(folder: object) -> Path:
     ours = {plan.experiment.name for plan in plans if any(one.job.key in done for one in plan.jobs)}
     others = [name for name, record in before.items() if record.finished and name not in ours]
     if others:
-        say(f"kept as recorded, their work is not in {place / _STORE}: {', '.join(others)}")
+        say(f"kept as recorded, their jobs are not in {place / _STORE}: {', '.join(others)}")
     begun = (ours | before.keys()) - {*others}
     chosen = [plan for plan in plans if plan.experiment.name in begun]
     conclude_experiments(chosen if begun or others else plans, preset, place)
@@ -139,7 +175,7 @@ def conclude_folder(folder: object) -> Path:
 
 
 def conclude_experiments(plans: Sequence[Planned], preset: Preset, place: Path) -> None:
-    """Write the record of every plan from the finished trials in the folder's store."""
+    """Write the record of every plan from the finished jobs in the folder's store."""
     make_folder(place / "records")
     with Store(place / _STORE) as kept:
         for plan in plans:
@@ -155,24 +191,7 @@ def records_in(place: Path) -> list[Record]:
     return [load_record(path) for path in paths if path.exists()]
 
 
-def as_names(names: object) -> tuple[str, ...]:
-    """The names of experiments, each known and in the order of the page; all for none."""
-    words = (names,) if isinstance(names, str) else names
-    if not isinstance(words, Iterable):
-        raise InputError(
-            "names must be names of experiments", names, f"Known: {', '.join(all_names())}."
-        )
-    asked = [load(name).name for name in words]
-    return tuple(name for name in all_names() if name in asked or not asked)
-
-
-def as_preset(preset: object) -> Preset:
-    """The preset, if it is one."""
-    require_choice("preset", preset, get_args(Preset))
-    return cast(Preset, preset)
-
-
-def claim_folder(folder: object, preset: Preset) -> Path:
+def claim_folder(folder: str | os.PathLike[str] | None, preset: Preset) -> Path:
     """Make the folder, or take one that an earlier run with the same preset has made."""
     place, mark = look_at(f"reproduction-{preset}" if folder is None else folder, _COMMAND)
     if mark is None:
@@ -180,26 +199,30 @@ def claim_folder(folder: object, preset: Preset) -> Path:
     there = open_folder(place)[1]
     if there != preset:
         raise InputError(
-            f"this folder holds the results of the preset {there!r}",
+            f"the folder {{value}} holds the results of the preset {there!r}",
             str(place),
             f"Name another folder for {preset!r}.",
         )
     return place
 
 
-def open_folder(folder: object) -> tuple[Path, Preset]:
+def open_folder(folder: str | os.PathLike[str]) -> tuple[Path, Preset]:
     """A folder that `reproduce` has made, and its preset; InputError for any other."""
     place = as_path(folder)
-    preset = as_preset(read_mark(place, _COMMAND).get("preset"))
-    return place, preset
+    way_out = "Name a folder that attnrate reproduce has made, such as reproduction-quick."
+    if not place.exists():
+        raise InputError("there is no folder {value}", str(place), way_out)
+    mark = read_mark(place, _COMMAND, way_out)
+    return place, require_preset("preset", mark.get("preset"))
 
 
 def _record_path(place: Path, name: str) -> Path:
+    """The file of an experiment's record."""
     return place / "records" / f"{name}.json"
 
 
 def planned(name: str, preset: Preset) -> Planned:
-    """The jobs of the experiment of that name, with all settings of fits spelled out."""
+    """The experiment of that name with its jobs, in which all settings of fits are spelled out."""
     experiment = load(name)
     try:
         jobs = _spelled_out(experiment.plan(preset))
@@ -213,10 +236,13 @@ def planned(name: str, preset: Preset) -> Planned:
 
 
 def _spelled_out(jobs: Sequence[Sized[Job]]) -> tuple[Sized[Job], ...]:
-    """All fits at once: targets and models that they share are then built once."""
+    """The jobs with every setting of their fits, defaults included.
+
+    All fits are completed at once, so that targets and models that they share are built once.
+    """
     for one in jobs:
         if not isinstance(one, Sized):
-            raise InputError("a plan lists jobs with their seconds", one, "As Sized(job, 3.0).")
+            raise InputError("a plan must list jobs with their seconds", one, "As Sized(job, 3.0).")
     fits = [one.job for one in jobs if isinstance(one.job, Fit)]
     whole = iter(complete(fit.trial for fit in fits))
     return tuple(
@@ -226,7 +252,10 @@ def _spelled_out(jobs: Sequence[Sized[Job]]) -> tuple[Sized[Job], ...]:
 
 
 def _made_by(rows: Sequence[Finished]) -> dict[str, object]:
-    """Of the tasks, not of who concludes from them: each version and commit that there is."""
+    """Every version and commit that computed the jobs, and when the last of them was finished.
+
+    It says nothing of the versions that conclude from them.
+    """
     found: dict[str, dict[object, None]] = {name: {} for name in provenance()}
     for row in rows:
         made = row.result.get(MADE_BY, row.result)
@@ -240,6 +269,7 @@ def _made_by(rows: Sequence[Finished]) -> dict[str, object]:
 def _record(
     plan: Planned, preset: Preset, finished: dict[str, Finished], failures: Sequence[Failed]
 ) -> Record:
+    """What an experiment concludes from its finished jobs, or why it cannot."""
     done = [finished[one.job.key] for one in plan.jobs if one.job.key in finished]
     experiment = plan.experiment
     record = Record(
@@ -256,7 +286,7 @@ def _record(
         return replace(record, failed=plan.failed)
     problem = None
     if failures:
-        problem = f"{len(failures)} of {len(plan.jobs)} tasks failed; the first:\n"
+        problem = f"{len(failures)} of {len(plan.jobs)} jobs failed; the first:\n"
         problem += failures[0].error
     try:
         results = results_of([one.job for one in plan.jobs], finished)
@@ -266,7 +296,7 @@ def _record(
 
 
 def results_of(jobs: Iterable[Job], finished: Mapping[str, Finished]) -> Results:
-    """The outcomes of those jobs that are finished, typed."""
+    """The outcomes of the finished ones among the jobs, as typed values."""
     done: list[Done[Any, Any]] = []
     missing: list[str] = []
     for job in jobs:
@@ -282,7 +312,10 @@ def results_of(jobs: Iterable[Job], finished: Mapping[str, Finished]) -> Results
 
 
 def run_job(settings: Plain) -> Plain:
-    """Run a fit, or the work "EXPERIMENT.NAME" of an experiment; with what made the outcome."""
+    """Run a fit, or the work "EXPERIMENT.NAME" of an experiment, from its settings.
+
+    The result is the outcome as plain values, with the versions that made it.
+    """
     work = settings["target"].get("work")
     if work is None:
         return fits.run_trial(settings)
@@ -295,19 +328,20 @@ def run_job(settings: Plain) -> Plain:
 
 
 def _kind(work: str) -> type[Work]:
+    """The class of the work "EXPERIMENT.NAME"."""
     experiment = work.partition(".")[0]
     if experiment.replace("_", "-") not in experiments():
         raise InputError(
-            "the work is of no experiment",
+            "the work {value} is of no experiment",
             work,
-            f"EXPERIMENT.NAME; {hint(experiment, experiments())}",
+            f"Write EXPERIMENT.NAME. {hint(experiment, experiments())}",
         )
     if work not in Work.kinds:
         known = sorted(name for name in Work.kinds if name.startswith(f"{experiment}."))
-        raise InputError("that experiment has no such work", work, f"It has {known}.")
+        raise InputError("its experiment has no work {value}", work, f"It has {known}.")
     return Work.kinds[work]
 
 
 def prepare() -> None:
-    """Load what jobs need before a worker's first one."""
+    """Import what jobs need, before a worker gets its first one."""
     fits.prepare()

@@ -8,21 +8,24 @@ from attnrate.figures.figure import Number, Scale
 from attnrate.figures.marks import Axis
 from attnrate.figures.words import power
 
-#: At most so many sizes on a logarithmic axis have a tick each
+#: The largest number of sizes on a logarithmic axis that have a tick each
 MOST_SIZES = 9
-#: At most so many rows or columns have a number each
+#: The largest number of rows or columns that have a number each
 MOST_NUMBERED = 12
 
 
 def drawable(value: Number, scale: Scale) -> bool:
-    """Whether a value has a place on an axis of that scale."""
+    """Whether a value can be drawn on an axis of that scale: finite, and positive on a log axis."""
     return math.isfinite(value) and (scale == "linear" or value > 0)
 
 
 def axis_over(
     label: str, values: Sequence[Number], ends: Sequence[Number] = (), scale: Scale = "linear"
 ) -> Axis:
-    """An axis that shows all values, and of their intervals what does not squash the values."""
+    """An axis that shows all values, and the ends of intervals as far as there is room for them.
+
+    Intervals that reach far beyond the values are cut at the axis, so that the values stay apart.
+    """
     kept = [_to(v, scale) for v in values if drawable(v, scale)]
     if not kept:
         return Axis(label, *((1.0, 10.0) if scale == "log" else (0.0, 1.0)), scale)
@@ -40,11 +43,12 @@ def axis_over(
 
 
 def _to(value: Number, scale: Scale) -> Number:
+    """The place of a value along an axis of that scale."""
     return math.log10(value) if scale == "log" else value
 
 
 def placed_axis(label: str, words: Sequence[str], kind: Literal["words", "cells"]) -> Axis:
-    """An axis with words at 0, 1, 2, ...; of many cells, only so many as can be read."""
+    """An axis with words at 0, 1, 2, …; where there are many cells, only some have their word."""
     many = kind == "cells" and len(words) > MOST_NUMBERED
     step = whole_step(0.0, float(len(words))) if many else 1
     ticks = [(float(place), words[place]) for place in range(0, len(words), step)]
@@ -52,16 +56,17 @@ def placed_axis(label: str, words: Sequence[str], kind: Literal["words", "cells"
 
 
 def whole_step(low: float, high: float) -> int:
-    """The distance of at most about nine ticks at whole numbers."""
+    """The distance between ticks at whole numbers, such that there are about nine at most."""
     least = (high - low) / 9
     decade = 10 ** max(0, math.floor(math.log10(least)))
     return next(int(m * decade) for m in (1, 2, 5, 10) if m * decade >= least)
 
 
 def log_ticks(low: float, high: float, values: Iterable[Number]) -> list[tuple[Number, str]]:
-    """Ticks that can be read: at the sizes if they are few, at powers of ten, or at 1, 2, 5.
+    """Ticks of a logarithmic axis, as (place, word).
 
-    An axis of less than a factor of two has them at as many digits as it takes to have two.
+    They lie at the values themselves if these are few whole numbers, otherwise at powers of ten or
+    at 1, 2, 5 times these. A short axis gets more digits, until it has at least two ticks.
     """
     kept = sorted({v for v in values if math.isfinite(v) and v > 0})
     if 1 < len(kept) <= MOST_SIZES and all(float(v).is_integer() for v in kept):
@@ -82,6 +87,7 @@ def log_ticks(low: float, high: float, values: Iterable[Number]) -> list[tuple[N
 
 
 def _tick_word(value: Number, plain: bool) -> str:
+    """The word at a tick: a plain number, or one with a power of ten."""
     exponent = math.floor(math.log10(value) + 1e-9)
     if plain or 0 <= exponent <= 1:
         return f"{value:.6g}"

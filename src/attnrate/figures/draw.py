@@ -17,11 +17,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import Colormap, LinearSegmentedColormap
-from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, Patch
 from matplotlib.ticker import FixedFormatter, FixedLocator, MultipleLocator, NullLocator
 
+from attnrate.figures.drawing import Drawing
 from attnrate.figures.figure import Figure
 from attnrate.figures.marks import Area, Axis, Cells, Frame, Mark, Rule, Sketch
 from attnrate.figures.sketch import sketch
@@ -32,7 +32,7 @@ from attnrate.files import safe_name, write_whole
 _DPI = 150
 _HEIGHT = 3.5  # inches of a panel
 _WIDTHS = {1: 6.2, 2: 9.2, 3: 12.4}
-_TICK_LETTERS = {1: 72, 2: 50, 3: 46}  # that fit side by side below a panel
+_TICK_LETTERS = {1: 72, 2: 50, 3: 46}  # letters that fit side by side below a panel
 _DASHES: dict[str | None, Any] = {
     None: "none",
     "solid": "-",
@@ -79,7 +79,7 @@ _our_settings = partial(matplotlib.style.context, ["default", _SETTINGS])
 
 
 def draw(figure: Figure) -> Drawing:
-    """The figure in matplotlib: panels in rows of up to three, one legend below all of them."""
+    """Draw a figure by matplotlib: panels in rows of up to three, one legend below all of them."""
     found = sketch(figure)
     columns = found.columns()
     rows = max(1, math.ceil(len(found.frames) / columns))
@@ -100,7 +100,10 @@ def draw(figure: Figure) -> Drawing:
 
 
 def save_figure(figure: Figure, folder: File) -> tuple[File, File]:
-    """Write <name>.png and <name>.svg into the folder; the same figure gives the same bytes."""
+    """Write NAME.png and NAME.svg into the folder and return their paths.
+
+    Equal figures give equal bytes.
+    """
     drawing = draw(figure)
     paths = tuple(folder / f"{safe_name(figure.name)}.{kind}" for kind in ("png", "svg"))
     empty = {"Software": None}, {"Date": None, "Creator": None}
@@ -117,11 +120,12 @@ def save_figure(figure: Figure, folder: File) -> tuple[File, File]:
 
 
 def _lines(text: str, width: int) -> str:
-    """Text from outside, in lines; a dollar sign starts no formula."""
+    """Text from outside in lines of about `width` letters, in which a dollar starts no formula."""
     return "\n".join(wrapped(text, width)).replace("$", r"\$")
 
 
 def _paint_frame(axes: Axes, frame: Frame, letters: int) -> None:
+    """Paint one panel; `letters` is the number of letters that fit side by side below it."""
     for mark in frame.marks:
         _paint(axes, mark)
     if frame.cells is not None:
@@ -139,6 +143,7 @@ def _paint_frame(axes: Axes, frame: Frame, letters: int) -> None:
 
 
 def _set_axis(axes: Axes, which: str, axis: Axis, letters: int) -> None:
+    """Set scale, range, label and ticks of the axis "x" or "y"."""
     own = axes.xaxis if which == "x" else axes.yaxis
     (axes.set_xscale if which == "x" else axes.set_yscale)(axis.scale)
     # auto: equal units may widen the range
@@ -157,7 +162,7 @@ def _set_axis(axes: Axes, which: str, axis: Axis, letters: int) -> None:
 
 
 def _write_words(axes: Axes, words: list[str], letters: int) -> None:
-    """The words below the categories: in lines if they fit side by side, else turned."""
+    """Write the words below the categories: in lines if they fit side by side, else turned."""
     room = letters // max(len(words), 1) - 1
     shown = [_lines(word, max(room, 6)) for word in words]
     how: dict[str, Any] = {}
@@ -168,6 +173,7 @@ def _write_words(axes: Axes, words: list[str], letters: int) -> None:
 
 
 def _paint(axes: Axes, mark: Mark) -> None:
+    """Paint one mark."""
     how = _style(mark.look) | {"zorder": mark.look.layer}
     if isinstance(mark, Rule):
         (axes.axhline if mark.axis == "y" else axes.axvline)(mark.at, **how)
@@ -190,7 +196,7 @@ def _paint(axes: Axes, mark: Mark) -> None:
 
 
 def _style(look: Look) -> dict[str, Any]:
-    """A look as matplotlib calls it."""
+    """A look as keyword arguments of matplotlib."""
     how: dict[str, Any] = {
         "color": light(look.colour),
         "alpha": look.opacity,
@@ -208,7 +214,7 @@ def _style(look: Look) -> dict[str, Any]:
 
 
 def _paint_cells(axes: Axes, cells: Cells, shape: float) -> None:
-    """The cells by shades, with their words, and a bar of the shades."""
+    """Paint the cells of a matrix by shades, with their words, and a bar of the shades."""
     colours: Colormap = LinearSegmentedColormap.from_list(
         "attnrate", [light(name) for name in cells.shades]
     )
@@ -235,7 +241,7 @@ def _paint_cells(axes: Axes, cells: Cells, shape: float) -> None:
 
 
 def _paint_legend(drawing: Drawing, found: Sketch, width: float) -> int:
-    """Draw the legend below the panels; how many lines it has."""
+    """Draw the legend below the panels and return its number of lines."""
     labels = [_lines(mark.label or "", 70) for mark in found.legend.values()]
     if not labels:
         return 0
@@ -255,7 +261,7 @@ def _paint_legend(drawing: Drawing, found: Sketch, width: float) -> int:
 
 
 def _sample(mark: Mark) -> Artist:
-    """What stands for a mark in the legend."""
+    """The sample of a mark that stands in the legend."""
     look = mark.look
     if isinstance(mark, Area):
         return Patch(color=light(look.colour), alpha=look.opacity)

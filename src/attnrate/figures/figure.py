@@ -14,10 +14,10 @@ import numpy as np
 #: How a series is drawn: measured values with intervals, theory as lines, the paper's own values
 Style = Literal["measured", "theory", "paper", "faint"]
 Scale = Literal["linear", "log"]
-#: Whole numbers are welcome where floats are
+#: Where a float is asked for, a whole number is fine
 Number = float | int
 Cell = str | float | int | None
-#: A violin of more values than this is kept as so many of their quantiles
+#: A violin of more values than this is kept as this many of their quantiles
 MOST_VALUES = 200
 
 
@@ -25,9 +25,9 @@ MOST_VALUES = 200
 class Series:
     """Values y over x, with intervals [low, high] where they are known.
 
-    "measured" is a line with markers and intervals, "theory" a dashed line, "paper" what the paper
-    reports, in one colour everywhere, "faint" a thin line behind the others. Values that are not
-    finite are left out when drawn. Series with the same `group` share a colour.
+    The style "measured" is a line with markers and intervals, "theory" a dashed line, "paper" what
+    the paper reports, in one colour everywhere, "faint" a thin line behind the others. Values that
+    are not finite are not drawn. Series of one `group` share a colour.
     """
 
     label: str
@@ -56,9 +56,9 @@ class Line:
 
 @dataclass(frozen=True)
 class _Named:
-    """What panels over named axes have first.
+    """The first fields of panels with named axes.
 
-    The title says what is shown, the labels name the axes, with their units.
+    The title says what is shown; the labels name the axes, with their units.
     """
 
     title: str
@@ -70,7 +70,7 @@ class _Named:
 class Curves(_Named):
     """A panel of series over common axes, with reference lines across it.
 
-    `ticks` are words for x = 0, 1, 2, ..., where x are categories.
+    Where x are categories, `ticks` are the words at x = 0, 1, 2, …
     """
 
     series: tuple[Series, ...]
@@ -82,10 +82,10 @@ class Curves(_Named):
 
 @dataclass(frozen=True)
 class Matrix(_Named):
-    """A panel that shows a matrix by shades; rows from top to bottom.
+    """A panel that shows a matrix by shades, with its rows from top to bottom.
 
-    `label` says what the shades stand for, `row_names` are shown where a cell is pointed at;
-    `row_numbers` stand at the axis, 0, 1, ... unless given.
+    `label` says what the shades stand for. `row_names` are shown where the page's reader points at
+    a cell; `row_numbers` stand at the axis, by default 0, 1, 2, …
     """
 
     values: tuple[tuple[Number, ...], ...]
@@ -102,7 +102,7 @@ class Matrix(_Named):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """What stands at the rows."""
+        """The numbers that stand at the rows."""
         return tuple(range(len(self.values))) if self.row_numbers is None else self.row_numbers
 
 
@@ -110,8 +110,8 @@ class Matrix(_Named):
 class Violins(_Named):
     """A panel of distributions side by side, and series drawn across them.
 
-    `values` has those of the violin at each place of x (`violin_values` keeps them few); `label`
-    is what the legend calls them. Values that are not finite are left out when drawn.
+    `values` has one tuple per place of x: the values of its violin (`violin_values` keeps them
+    few). `label` names the violins in the legend. Values that are not finite are not drawn.
     """
 
     label: str
@@ -127,10 +127,10 @@ class Violins(_Named):
 
 @dataclass(frozen=True)
 class Graph:
-    """A panel of points of two kinds in the plane, and weighted links from one to another.
+    """A panel of points of two kinds in the plane, and weighted links between them.
 
-    `links` are (from, to, weight): positions in `points` and in `ends`; `right` says of each
-    whether it is a true link.
+    A link is (from, to, weight): a position in `points`, a position in `ends`, and a number.
+    `right` says of each link whether it is a true one.
     """
 
     title: str
@@ -143,7 +143,7 @@ class Graph:
 
 
 Panel = Curves | Violins | Matrix | Graph
-#: What a panel is called where it is kept
+#: The name of each kind of panel in JSON
 _KINDS: dict[str, type[Panel]] = {
     "curves": Curves,
     "violins": Violins,
@@ -154,9 +154,9 @@ _KINDS: dict[str, type[Panel]] = {
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side; `name` is that of its files, the caption says what to see.
+    """Panels side by side; `name` is the name of its files, the caption says what to see.
 
-    Series of one label, group and style look the same in all of its panels.
+    Series with equal label, group and style look alike in all panels.
     """
 
     name: str
@@ -189,13 +189,13 @@ def violin_values(values: Iterable[Number]) -> tuple[float, ...]:
 
 
 def figure_to_plain(figure: Figure) -> dict[str, Any]:
-    """The figure as JSON values; numbers that are not finite become None."""
+    """The figure as JSON values; a number that is not finite becomes None."""
     plain: dict[str, Any] = _plain(figure)
     return plain
 
 
 def figure_from_plain(plain: dict[str, Any]) -> Figure:
-    """The inverse of `figure_to_plain`: a number that is None becomes nan."""
+    """The figure that `figure_to_plain` has made JSON values of; None becomes nan."""
     panels = []
     for entry in plain["panels"]:
         given = {name: _read(value, math.nan) for name, value in entry.items() if name != "kind"}
@@ -213,11 +213,12 @@ def table_to_plain(table: Table) -> dict[str, Any]:
 
 
 def table_from_plain(plain: dict[str, Any]) -> Table:
-    """The inverse of `table_to_plain`: a cell that is None stays so."""
+    """The table that `table_to_plain` has made JSON values of; a cell that is None stays None."""
     return Table(**_read(plain, None))
 
 
 def _plain(value: Any) -> Any:
+    """Dataclasses and tuples as JSON values."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, tuple):
@@ -230,7 +231,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read(value: Any, hole: float | None) -> Any:
-    """JSON values with tuples for lists, in which `hole` stands for None."""
+    """JSON values with tuples instead of lists, and with `hole` instead of None in lists."""
     if isinstance(value, list):
         return tuple(hole if entry is None else _read(entry, hole) for entry in value)
     if isinstance(value, dict):

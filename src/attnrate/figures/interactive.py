@@ -16,14 +16,14 @@ from attnrate.figures.sketch import sketch
 from attnrate.figures.style import Look, light
 from attnrate.figures.words import escaped
 
-_PIXELS = 1.25  # on a page for a point in print
-#: Symbols that plotly calls otherwise or draws in another size, with what their size is taken by
+_PIXELS = 1.25  # pixels on a page for one point in print
+#: Symbols that plotly names or sizes differently: their name there, and a factor of the size
 _SYMBOLS = {"dash": ("line-ew", 1 / 1.4), "diamond": ("diamond", math.sqrt(2) / 1.3)}
 _NARROWEST = 180  # pixels of a matrix on a phone
 
 
 def interactive(figure: Figure, width: Width = "wide") -> dict[str, Any]:
-    """The figure as plotly JSON, {"data": [...], "layout": {...}}; `data` suits every width."""
+    """The figure as plotly JSON, {"data": […], "layout": {…}}; `data` is equal for every width."""
     found = sketch(figure)
     layout, places = layout_of(found, width)
     traces: list[Json] = []
@@ -53,6 +53,7 @@ def interactive(figure: Figure, width: Width = "wide") -> dict[str, Any]:
 
 
 def _path(mark: Path) -> Json:
+    """A path as a trace of plotly: its line, its markers, its intervals."""
     look = mark.look
     drawn = {"lines": look.dash, "markers": look.marker}
     trace: Json = {
@@ -93,6 +94,7 @@ def _path(mark: Path) -> Json:
 
 
 def _area(mark: Area) -> Json:
+    """Filled shapes as one trace of plotly."""
     # the gap after each shape keeps it from the next
     corners = [corner for shape in mark.shapes for corner in (*shape, (math.nan, math.nan))]
     corners = corners[:-1] or [(math.nan, math.nan)]
@@ -109,6 +111,7 @@ def _area(mark: Area) -> Json:
 
 
 def _rule(mark: Rule, suffix: str) -> Json:
+    """A line across the panel as a shape of plotly."""
     along, across = mark.axis, "y" if mark.axis == "x" else "x"
     return {
         "type": "line",
@@ -124,6 +127,7 @@ def _rule(mark: Rule, suffix: str) -> Json:
 
 
 def _cells(cells: Cells) -> Json:
+    """A matrix as a heat map of plotly."""
     trace: Json = {
         "type": "heatmap",
         "z": [_numbers(row) for row in cells.values],
@@ -162,6 +166,7 @@ def _shades(cells: Cells, place: Place) -> Json:
 
 
 def _axes(frame: Frame, place: Place) -> Json:
+    """Both axes of a panel, as plotly's layout has them."""
     x, y = f"x{place.suffix}", f"y{place.suffix}"
     x_axis = {"domain": list(place.x), "anchor": y} | _axis(frame.x, place.letters)
     y_axis = {"domain": list(place.y), "anchor": x} | _axis(frame.y, place.letters)
@@ -172,6 +177,7 @@ def _axes(frame: Frame, place: Place) -> Json:
 
 
 def _axis(axis: Axis, letters: int) -> Json:
+    """One axis; its ticks have `letters` letters in all to be read side by side."""
     ends = axis.low, axis.high
     own: Json = {
         "title": {"text": escaped(axis.label, 44), "standoff": 8},
@@ -198,16 +204,16 @@ def _axis(axis: Axis, letters: int) -> Json:
 
 
 def _line(look: Look) -> Json:
-    """The line of a look, as wide on the page as in print."""
+    """The line of a look: colour, width in pixels, dash."""
     line = {"color": light(look.colour), "width": round(_PIXELS * look.width, 2)}
     return line if look.dash is None else line | {"dash": look.dash}
 
 
 def _numbers(values: Sequence[Number]) -> list[Number | None]:
-    """The values with None for what cannot be drawn."""
+    """The values, with None for those that are not finite."""
     return [value if math.isfinite(value) else None for value in values]
 
 
 def _short(value: Number) -> float:
-    """Five digits are more than can be seen, and keep the page small."""
+    """The value to five digits: more than can be seen, and short, which keeps the page small."""
     return float(f"{value:.5g}")

@@ -11,7 +11,7 @@ from attnrate.figures.words import clean, escaped, wrapped
 Json = dict[str, Any]
 Width = Literal["narrow", "medium", "wide"]
 WIDTHS: tuple[Width, ...] = get_args(Width)
-#: From how many pixels on a figure is medium or wide
+#: The width in pixels from which a figure is medium, and wide
 BREAKS = {"medium": 560, "wide": 860}
 
 _MOST_COLUMNS: dict[str, int] = {"narrow": 1, "medium": 2, "wide": 3}
@@ -26,9 +26,10 @@ _LETTER = 6.9
 
 @dataclass(frozen=True)
 class Place:
-    """Where a panel stands: what plotly adds to the names of its axes, and its share of the figure.
+    """Where a panel stands in a figure.
 
-    `letters` of ticks fit side by side below it.
+    `suffix` is what plotly adds to the names of its axes, `x` and `y` are its shares of the
+    figure's width and height, and `letters` is the number of letters that fit side by side below.
     """
 
     suffix: str
@@ -38,7 +39,7 @@ class Place:
 
 
 def layout_of(found: Sketch, width: Width) -> tuple[Json, list[Place]]:
-    """The layout without axes, and the place of each panel."""
+    """The layout of plotly without axes, and the place of each panel."""
     columns = found.columns(_MOST_COLUMNS[width])
     pixels = min(_PIXELS[width], 700.0) if columns == 1 else _PIXELS[width]
     inner = pixels - _MARGIN_LEFT - _MARGIN_RIGHT
@@ -107,7 +108,7 @@ def layout_of(found: Sketch, width: Width) -> tuple[Json, list[Place]]:
 
 
 def _size(frame: Frame, wide: float, high: float) -> tuple[float, float, float]:
-    """Free room on the left, width and height of a panel."""
+    """The free room on the left of a panel, its width and its height, in pixels."""
     free = 0.0
     if frame.cells is not None:
         bar = _BAR + (_BAR_LABEL if frame.cells.label else 0)
@@ -121,7 +122,7 @@ def _size(frame: Frame, wide: float, high: float) -> tuple[float, float, float]:
 
 
 def _tick_lines(frame: Frame, letters: int) -> int:
-    """How many lines the words below the categories need beyond the first."""
+    """The number of lines that the words below the categories need beyond the first."""
     words = [word for _, word in frame.x.ticks or ()]
     if frame.x.kind != "words" or not words:
         return 0
@@ -133,7 +134,7 @@ def _tick_lines(frame: Frame, letters: int) -> int:
 
 
 def _note(lines: list[str], place: Place) -> Json:
-    """A panel's title."""
+    """The title of a panel as an annotation of plotly."""
     return {
         "text": "<br>".join(map(escaped, lines)),
         "xref": "paper",
@@ -149,7 +150,7 @@ def _note(lines: list[str], place: Place) -> Json:
 
 
 def _legend_rows(found: Sketch, pixels: float) -> int:
-    """About how many rows the legend has; plotly makes all its columns equally wide."""
+    """The approximate number of rows of the legend, whose columns plotly makes equally wide."""
     labels = [clean(mark.label or "") for mark in found.legend.values()]
     widest = max((min(len(label), 60) for label in labels), default=0) * _LETTER + 45
     return math.ceil(len(labels) / max(1, int(pixels / widest)))

@@ -1,8 +1,8 @@
 """Marks: the few shapes that every panel is drawn with, and the axes in which they stand.
 
 A look says how a mark is drawn, by names of colours, dashes and symbols (style.py). A value that is
-nan is a gap. Texts that are shown where a mark is pointed at ("hover") are in the little HTML of
-`words.escaped`. Whatever draws a figure needs to know what is here, and not what is drawn.
+nan is a gap. The texts "hover", which the page shows where its reader points, are in the little
+HTML of `words.escaped`. A painter needs to know only what is here, and not what a figure shows.
 """
 
 import math
@@ -16,7 +16,10 @@ from attnrate.figures.style import Key, Look
 
 @dataclass(frozen=True, eq=False)
 class _Mark:
-    """What all marks have: a look, their entry in the legend, and its words; None: not shown."""
+    """What all marks have: a look, the key of their entry in the legend, and its words.
+
+    A mark whose label is None is not in the legend.
+    """
 
     look: Look
     key: Key
@@ -30,10 +33,10 @@ class _Mark:
 
 @dataclass(frozen=True, eq=False)
 class Path(_Mark):
-    """A line through points, markers at them, or both, by the look; an arrow only at its end.
+    """A line through points, markers at the points, or both, as the look says.
 
-    `low` and `high` are the ends of bars, which lie just below the line; `every` 2 leaves out each
-    second marker; `hover` has a text for each point.
+    The marker "arrow" stands at the end only. `low` and `high` are the ends of bars, which lie just
+    below the line. With `every` = 2 each second marker is left out. `hover` has one text per point.
     """
 
     x: Sequence[Number]
@@ -76,7 +79,7 @@ Mark = Path | Area | Rule
 class Cells:
     """A matrix by shades from `low` to `high`, with a labelled bar of the shades beside it.
 
-    Row 0 stands at y = 0, column 0 at x = 0. `words` are written into the cells, if given.
+    Row 0 is at y = 0 and column 0 at x = 0. `words` are written into the cells; None writes none.
     """
 
     values: Sequence[Sequence[Number]]
@@ -90,10 +93,10 @@ class Cells:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis from `low` to `high`, and its ticks, (place, words), where they are chosen here.
+    """An axis from `low` to `high` with its ticks.
 
-    Otherwise they lie at multiples of `step`, or where the painter likes. An axis of "words" or
-    of "cells" has no grid, that of cells no line either.
+    `ticks` are (place, word). Where they are None, ticks lie at multiples of `step`; where that is
+    None too, the painter chooses. An axis of "words" has no grid, one of "cells" no line either.
     """
 
     label: str
@@ -107,9 +110,9 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A panel: its axes, its marks in the order in which the legend has them, or its cells.
+    """A panel: its axes with its marks, in the order of the legend, or with its cells.
 
-    `shape` is height over width where that matters; where `equal`, both axes have one unit.
+    `shape` is height over width, where that matters. If `equal`, one unit is as long on both axes.
     """
 
     x: Axis
@@ -123,13 +126,13 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A figure as frames, and for each entry of their common legend the mark that stands for it."""
+    """A figure as frames, with the mark that stands for each entry of their common legend."""
 
     title: str
     frames: list[Frame]
     legend: dict[Key, Mark]
 
     def columns(self, most: int = 3) -> int:
-        """How many panels stand side by side: four as two by two, else up to `most`."""
+        """The number of panels side by side: at most three and `most`; four are two by two."""
         count = max(1, len(self.frames))
         return min(2 if count == 4 else 3, count, most)

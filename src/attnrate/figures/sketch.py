@@ -1,4 +1,4 @@
-"""A figure laid out once, as marks in frames, for every way to draw it."""
+"""A figure laid out as marks in frames, once for every way to paint it."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +20,14 @@ from attnrate.figures.words import clean, escaped, fixed, number, with_interval
 
 #: With more points than this, intervals are a band
 MOST_BARS = 30
-#: A longer series has about so many markers on its line
+#: About how many markers a longer series has on its line
 MOST_MARKERS = 20
 
 _DODGE = 0.14  # between series at one category
 _BELOW = 1e-300  # stands for zero on a logarithmic axis
 _MARGIN = 0.08  # around a graph, of its size
 _NO_VALUES = " (no values)"
+_Point = tuple[Number, Number, Number, Number]  # x, y and the ends of the interval
 
 
 def sketch(figure: Figure) -> Sketch:
@@ -41,7 +42,7 @@ def sketch(figure: Figure) -> Sketch:
             frame = _violins(panel, looks)
         else:
             frame = _matrix(panel) if isinstance(panel, Matrix) else _graph(panel)
-        # the title of the figure is not said twice
+        # a panel does not repeat the title of its figure
         twice = clean(panel.title) == clean(figure.title)
         frames.append(replace(frame, title="" if twice else panel.title))
         for mark in frame.marks:
@@ -52,7 +53,7 @@ def sketch(figure: Figure) -> Sketch:
 
 
 def _curves(panel: Curves, looks: Mapping[Key, Look]) -> Frame:
-    """The series of a panel and its reference lines."""
+    """A panel of series with its reference lines, as a frame."""
     rules = [mark for line in panel.lines for mark in _rules(panel, line, looks[key_of(line)])]
     return _framed(panel, [*_series(panel, looks), *rules])
 
@@ -60,7 +61,7 @@ def _curves(panel: Curves, looks: Mapping[Key, Look]) -> Frame:
 def _framed(
     panel: Curves, marks: list[Mark], xs: Iterable[Number] = (), ys: Iterable[Number] = ()
 ) -> Frame:
-    """Marks in axes that are wide enough for them and for the further values xs and ys."""
+    """A frame with these marks, whose axes also reach the further values xs and ys."""
     x_values, y_values = [*xs], [*ys]
     ends: list[Number] = []
     for mark in marks:
@@ -80,19 +81,14 @@ def _framed(
 
 
 def _series(panel: Curves, looks: Mapping[Key, Look]) -> Iterator[Mark]:
-    """Each series with its intervals; at categories they stand side by side."""
-    shown = [one for one in panel.series if one.style != "faint"]
-    for series in panel.series:
+    """The marks of each series and its intervals; at categories, series stand side by side."""
+    drawn = [[*_points(series, panel)] for series in panel.series]
+    places = _dodged(panel, drawn)
+    for series, points, x in zip(panel.series, drawn, places, strict=True):
         look, key = looks[key_of(series)], key_of(series)
-        points = [*_points(series, panel)]
-        shift = 0.0
-        if panel.ticks is not None:
-            if series in shown:
-                middle = (len(shown) - 1) / 2
-                shift = (shown.index(series) - middle) * min(_DODGE, 0.7 / len(shown))
-            if look.marker:
-                look = replace(look, dash=None)  # nothing lies between two categories
-        x, y = [x + shift for x, *_ in points], [y for _, y, *_ in points]
+        if panel.ticks is not None and look.marker:
+            look = replace(look, dash=None)  # nothing lies between two categories
+        y = [y for _, y, *_ in points]
         hover = ["" if math.isnan(y[i]) else _hover(panel, series, i) for i in range(len(y))]
         path = Path(look, key, series.label, x, y, hover)
         band = _band(points)
@@ -111,11 +107,29 @@ def _series(panel: Curves, looks: Mapping[Key, Look]) -> Iterator[Mark]:
             yield replace(path, look=dash, label=None)
 
 
-def _points(series: Series, panel: Curves) -> Iterator[tuple[Number, Number, Number, Number]]:
-    """x, y, low and high as they are drawn: nan where there is nothing to draw.
+def _dodged(panel: Curves, drawn: list[list[_Point]]) -> list[list[Number]]:
+    """The x of the points of each series; those that share a category stand around its tick."""
+    places = [[x for x, *_ in points] for points in drawn]
+    if panel.ticks is None:
+        return places
+    sharing: dict[Number, list[int]] = {}
+    for i, (series, own) in enumerate(zip(panel.series, places, strict=True)):
+        if series.style != "faint":
+            for at in {x for x in own if not math.isnan(x)}:
+                sharing.setdefault(at, []).append(i)
+    shifts = {
+        (i, at): (place - (len(those) - 1) / 2) * min(_DODGE, 0.7 / len(those))
+        for at, those in sharing.items()
+        for place, i in enumerate(those)
+    }
+    return [[x + shifts.get((i, x), 0.0) for x in own] for i, own in enumerate(places)]
 
-    On a logarithmic axis an interval that reaches zero or less leaves the panel below: its low is
-    zero.
+
+def _points(series: Series, panel: Curves) -> Iterator[_Point]:
+    """The (x, y, low, high) of a series as they are drawn, with nan where nothing is drawn.
+
+    On a logarithmic axis an interval that reaches below zero leaves the panel at its lower edge:
+    its low is zero.
     """
     nothing = (math.nan,) * len(series.x)
     rows = zip(series.x, series.y, series.low or nothing, series.high or nothing, strict=True)
@@ -128,8 +142,8 @@ def _points(series: Series, panel: Curves) -> Iterator[tuple[Number, Number, Num
             yield x, y, math.nan, math.nan
 
 
-def _band(points: list[tuple[Number, Number, Number, Number]]) -> list[list[tuple[Number, Number]]]:
-    """The band of the intervals as shapes, one on each side of a gap."""
+def _band(points: list[_Point]) -> list[list[tuple[Number, Number]]]:
+    """The intervals as a band: one shape for each run of points without a gap."""
     shapes = []
     for there, part in groupby(points, key=lambda row: not math.isnan(row[3])):
         if there:
@@ -140,6 +154,7 @@ def _band(points: list[tuple[Number, Number, Number, Number]]) -> list[list[tupl
 
 
 def _hover(panel: Curves, series: Series, place: int) -> str:
+    """The text that is shown where the reader points at a value of a series."""
     x = series.x[place]
     at = number(x)
     if panel.ticks is not None and 0 <= round(x) < len(panel.ticks):
@@ -150,13 +165,13 @@ def _hover(panel: Curves, series: Series, place: int) -> str:
 
 
 def _said(panel: Curves | Violins, label: str, at: str, value: str) -> str:
-    """What is shown where a point of a panel is pointed at."""
+    """The text that is shown where the reader points: label, x and value."""
     where = f"{escaped(panel.x_label, 50)}: {at}" if clean(panel.x_label) else at
     return f"<b>{escaped(label, 50)}</b><br>{where}<br>{escaped(panel.y_label, 50)}: {value}"
 
 
 def _rules(panel: Curves, line: Line, look: Look) -> list[Mark]:
-    """A reference line; it is a path without points if it has no place on the axes."""
+    """The marks of a reference line; a path without points if it has no place on the axes."""
     found: list[Mark] = []
     if line.y is not None and drawable(line.y, panel.y_scale):
         found.append(Rule(look, key_of(line), line.label, "y", line.y))
@@ -166,7 +181,7 @@ def _rules(panel: Curves, line: Line, look: Look) -> list[Mark]:
 
 
 def _violins(panel: Violins, looks: Mapping[Key, Look]) -> Frame:
-    """The violins, their medians, and the series across them."""
+    """A panel of violins with their medians and the series across them, as a frame."""
     outlines, room = outlines_of(panel), distance(panel) / 2
     xs = [end for one in outlines for end in (one.x - room, one.x + room)]
     ys = [height for one in outlines for height in (one.heights[0], one.heights[-1])]
@@ -198,7 +213,7 @@ def _violins(panel: Violins, looks: Mapping[Key, Look]) -> Frame:
 
 
 def _matrix(panel: Matrix) -> Frame:
-    """The cells, rows from top to bottom; they are squares, but those of a long one stretched."""
+    """A matrix as a frame, rows from top to bottom; its cells are squares unless it is long."""
     rows, columns = len(panel.values), max(map(len, panel.values), default=0)
     across = placed_axis(panel.x_label, [*map(str, range(columns))], "cells")
     down = placed_axis(panel.y_label, [*map(str, panel.numbers)], "cells")
@@ -219,7 +234,7 @@ def _matrix(panel: Matrix) -> Frame:
 
 
 def shades(panel: Matrix) -> tuple[float, float, tuple[str, ...]]:
-    """The range of a matrix and its scale of colours: symmetric when it has both signs."""
+    """The range of a matrix and its scale of colours, symmetric where it has both signs."""
     finite = [v for row in panel.values for v in row if math.isfinite(v)]
     low = float(min(finite, default=0.0) if panel.low is None else panel.low)
     high = float(max(finite, default=1.0) if panel.high is None else panel.high)
@@ -230,7 +245,7 @@ def shades(panel: Matrix) -> tuple[float, float, tuple[str, ...]]:
 
 
 def _cell_words(panel: Matrix) -> list[list[str]]:
-    """The numbers in the cells, with equally many decimals."""
+    """The numbers in the cells, all with one number of decimals."""
     finite = [v for row in panel.values for v in row if math.isfinite(v)]
     most = max(map(abs, finite), default=0.0)
     decade = math.floor(math.log10(most)) if most > 0 else 0
@@ -241,20 +256,21 @@ def _cell_words(panel: Matrix) -> list[list[str]]:
 
 
 def _graph(panel: Graph) -> Frame:
-    """The links as arrows, the right ones solid and the wrong ones dashed, and the points."""
+    """A graph as a frame: right links as solid arrows, wrong ones dashed, and the points."""
     places = [*panel.points, *panel.ends]
     x_axis, y_axis = _margined([x for x, _ in places]), _margined([y for _, y in places])
     return Frame(x_axis, y_axis, [*_links(panel), *_dots(panel)], equal=True)
 
 
 def _margined(values: list[Number]) -> Axis:
+    """An axis without a label that shows all values, with a margin."""
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     room = _MARGIN * (max(finite) - min(finite)) or 1.0
     return Axis("", min(finite) - room, max(finite) + room)
 
 
 def _links(panel: Graph) -> Iterator[Mark]:
-    """The right links, then the wrong ones; the strongest of a kind stands for it in the legend."""
+    """The right links, then the wrong ones; the legend shows the strongest of each kind."""
     finite = [weight if math.isfinite(weight) else 0.0 for *_, weight in panel.links]
     most = max(finite, default=1.0) or 1.0
     names = escaped(panel.points_label, 40), escaped(panel.ends_label, 40)
@@ -281,6 +297,7 @@ def _links(panel: Graph) -> Iterator[Mark]:
 
 
 def _dots(panel: Graph) -> Iterator[Mark]:
+    """The points of a graph, of both kinds."""
     kinds = (
         (panel.points, panel.points_label, "circle", "c7"),
         (panel.ends, panel.ends_label, "square", "c2"),

@@ -1,16 +1,16 @@
 """One palette and one look for every figure and page, in light and in dark.
 
 Colours have names ("c0", "paper", "ink"); each name has one value in light and one in dark. The
-eight series colours differ in lightness as well as in hue, and every series also has its own
-marker or dash, so that figures can be read in grey and by colour-blind readers. The paper's own
-values are always crimson diamonds, and nothing else is.
+eight colours of series differ in lightness as well as in hue, and every series has its own marker
+or dash too, so that figures can be read in grey and by colour-blind readers. The paper's own values
+are crimson diamonds, and nothing else is.
 """
 
 from dataclasses import dataclass
 
 from attnrate.figures.figure import Curves, Figure, Line, Series, Violins
 
-#: name: (in light, in dark); all values in light differ, so that a page can exchange them
+#: name: (in light, in dark). All values in light differ, so that a page can replace each of them
 COLOURS: dict[str, tuple[str, str]] = {
     # Series
     "c0": ("#1b4f8a", "#7fb2ef"),
@@ -52,7 +52,7 @@ COLOURS: dict[str, tuple[str, str]] = {
 }
 SEQUENTIAL = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
 DIVERGING = ("d0", "d1", "d2", "d3", "d4")
-#: What makes one entry of the legend
+#: What marks of one entry of the legend have in common
 Key = tuple[str | bool | None, ...]
 
 _SERIES_COLOURS = 8
@@ -64,10 +64,10 @@ _LINE_DASHES = ("dot", "dashdot", "dash", "longdashdot")
 
 @dataclass(frozen=True)
 class Look:
-    """How a mark is drawn: colours are names, widths and sizes are in points of a printed figure.
+    """How a mark is drawn; colours are names, widths and sizes are in points of a printed figure.
 
-    Marks of a higher layer cover those of a lower one. No `dash` is no line. `marker` is the symbol
-    at the points, `size` across, filled with `fill`, with an edge of the mark's colour.
+    Marks of a higher layer cover those of a lower one. Without `dash` there is no line. `marker` is
+    the symbol at the points: `size` wide, filled with `fill`, with an `edge` of the mark's colour.
     """
 
     colour: str
@@ -87,22 +87,22 @@ def light(name: str) -> str:
 
 
 def light_to_dark() -> dict[str, str]:
-    """For each colour in light the one that takes its place in dark."""
+    """The colour in dark for each colour in light."""
     return dict(COLOURS.values())
 
 
 def css_variables() -> str:
-    """The palette as variables of a style sheet; the browser takes the half that it needs."""
+    """The palette as variables of a style sheet, from which the browser takes light or dark."""
     return "\n".join(f"  --{name}: light-dark({a}, {b});" for name, (a, b) in COLOURS.items())
 
 
 def key_of(one: Series | Line) -> Key:
-    """What makes two series look the same, their label, group and style; of a line its label."""
+    """The key of a series (label, group and style) or a line (label); equal keys look alike."""
     return ("line", one.label) if isinstance(one, Line) else (one.label, one.group, one.style)
 
 
 def looks_of(figure: Figure) -> dict[Key, Look]:
-    """The look of each series and reference line of a figure, the same in all of its panels."""
+    """The look of each series and reference line of a figure, alike in all of its panels."""
     panels = [panel for panel in figure.panels if isinstance(panel, (Curves, Violins))]
     mentioned = {key_of(series): series for panel in panels for series in panel.series}
     groups = {s.group for s in mentioned.values() if s.style != "paper"}

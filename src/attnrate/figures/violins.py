@@ -1,4 +1,4 @@
-"""Outlines of violins: as wide as the density of their values, as high as these reach."""
+"""Outlines of violins: as wide as the density of their values, as high as their range."""
 
 import math
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ _HALF = 0.42  # of the distance between two places
 
 @dataclass(frozen=True)
 class Outline:
-    """A violin: half its width at each height, and the quantiles that sum it up.
+    """A violin at `x`: half of its width at each height, its median, and two quantiles.
 
-    Values that are all the same make a dash. `low` and `high` are the 5 % and 95 % quantiles.
+    `low` and `high` are the 5 % and 95 % quantiles. Equal values make a dash.
     """
 
     x: float
@@ -36,7 +36,10 @@ class Outline:
 
 
 def outlines_of(panel: Violins) -> list[Outline]:
-    """Every violin that has a value which can be drawn; widths are densities along the axis."""
+    """The outlines of all violins that have a value which can be drawn.
+
+    Widths are densities along the axis, which may be logarithmic.
+    """
     widest = _HALF * distance(panel)
     found = []
     for x, values in zip(panel.x, panel.values, strict=True):
@@ -47,12 +50,13 @@ def outlines_of(panel: Violins) -> list[Outline]:
 
 
 def distance(panel: Violins) -> float:
-    """The least distance between two places."""
+    """The smallest distance between two places of x; 1 where there is only one."""
     places = sorted({float(x) for x in panel.x if math.isfinite(x)})
     return min((after - before for before, after in pairwise(places)), default=1.0)
 
 
 def _outline(x: float, values: np.ndarray, widest: float, scale: Scale) -> Outline:
+    """The outline of one violin, by a Gaussian kernel."""
     low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
     along = np.log10(values) if scale == "log" else values
     spread = float(along.std())

@@ -1,11 +1,11 @@
-"""Numbers and intervals as words, the same on pages, in figures and in a terminal."""
+"""Numbers, intervals and text from outside as words, alike on pages, in figures and terminals."""
 
 import html
 import math
 import textwrap
 import unicodedata
 
-from attnrate.figures.figure import Cell
+from attnrate.figures.figure import Cell, Number
 
 NOTHING = "–"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -13,8 +13,16 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def clean(text: str) -> str:
     """The text on one line, without control characters, which some outputs obey or refuse."""
-    spaced = " ".join(text.split())
-    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cs"))
+    return _printable(" ".join(text.split()))
+
+
+def clean_lines(text: str) -> str:
+    """The text in its own lines, without control characters: a traceback, for a terminal."""
+    return "\n".join(_printable(line.expandtabs()) for line in text.splitlines())
+
+
+def _printable(text: str) -> str:
+    return "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cs"))
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -23,7 +31,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def escaped(text: str, width: int = 1000) -> str:
-    """Text from outside for plotly, which reads a little HTML: lines, nothing else obeyed."""
+    """Text from outside for plotly, which reads a little HTML: lines, and no markup of its own."""
     # between two dollar signs plotly reads a formula
     return "<br>".join(
         html.escape(line, quote=False).replace("$", "&#36;") for line in wrapped(text, width)
@@ -35,14 +43,14 @@ def power(base_ten: int) -> str:
     return "10" + str(base_ten).translate(_SUPERSCRIPTS)
 
 
-def fixed(value: float | int, form: str) -> str:
-    """A number in a format, with a true minus sign and none before zero."""
+def fixed(value: Number, form: str) -> str:
+    """A number in a format, with a true minus sign; zero has none."""
     text = format(value, form)
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 
-def number(value: float | int | None) -> str:
-    """A number to three digits (a whole one in full), nothing as a dash."""
+def number(value: Number | None) -> str:
+    """A number to three digits, an integer in full, and a dash for None and nan."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return NOTHING
     if isinstance(value, int):
@@ -57,18 +65,18 @@ def number(value: float | int | None) -> str:
 
 
 def cell(value: Cell) -> str:
-    """A cell of a table."""
+    """A cell of a table as text."""
     return value if isinstance(value, str) else number(value)
 
 
-def with_interval(value: float | None, low: float | None, high: float | None) -> str:
+def with_interval(value: Number | None, low: Number | None, high: Number | None) -> str:
     """A number with its interval where it has one: 0.5 [0.4, 0.6]."""
     ends = number(low), number(high)
     return number(value) + ("" if NOTHING in ends else f" [{ends[0]}, {ends[1]}]")
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """A time in hours, minutes or seconds, whichever suits it."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

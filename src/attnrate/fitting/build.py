@@ -15,14 +15,15 @@ from attnrate.fitting.warm import compiled_within
 from attnrate.models.build import build_model, complete_model
 from attnrate.targets import Target
 from attnrate.targets.build import build_target, complete_target
+from attnrate.targets.error import outputs
 
 
 def complete(trials: Iterable[Trial]) -> list[Sized[Trial]]:
-    """Every trial with all of its settings spelled out, after building each part once.
+    """The trials with all of their settings and their sizes, after building each part once.
 
-    Spelled out, a key stands for what is computed and not for what a version's defaults happened
-    to be. Building finds a wrong setting now instead of in the middle of a sweep. The size is the
-    number of parameters times that of the tokens it is trained on: roughly what a fit costs.
+    With all settings, a key stands for what is computed and not for the defaults of one version.
+    Building finds a wrong setting now instead of in the middle of a sweep. The size of a trial is
+    its number of parameters times the number of tokens it trains on: roughly the cost of the fit.
     """
     targets: dict[str, Target] = {}
     sizes: dict[str, int] = {}
@@ -51,21 +52,21 @@ def complete(trials: Iterable[Trial]) -> list[Sized[Trial]]:
 
 
 def _tried(settings: Mapping[str, Any], target: Target) -> int:
-    """The parameters of the model, after it has read two inputs of the target."""
+    """The number of parameters of the model, after it has read two inputs of the target."""
     model = _trial_model(settings, target).eval()
     with torch.no_grad():
-        model(target.sample(2, 0, torch.float32))
+        outputs(model, target.sample(2, 0, torch.float32), (2, target.length, target.out))
     return sum(p.numel() for p in model.parameters())
 
 
 def _trial_model(settings: Mapping[str, Any], target: Target) -> torch.nn.Module:
-    """A model to try things on; the caller's random numbers stay as they are."""
+    """A model for checks; the random state of the caller does not change."""
     with torch.random.fork_rng(devices=[]):
         return build_model(settings, target)
 
 
 def build(trial: Trial) -> tuple[Target, Callable[[], torch.nn.Module], Recipe]:
-    """The target, a function that makes the model, which `fit` calls under a seed, the recipe."""
+    """The target, a function that makes the model (`fit` calls it under a seed), and the recipe."""
     target = build_target(trial.target)
     make_model = functools.partial(build_model, complete_model(trial.model), target)
     return target, make_model, recipe_of(trial.recipe)

@@ -1,4 +1,4 @@
-"""Who claims a trial: a process of this machine, and whether it still lives."""
+"""The process that claims a trial, and whether it still lives."""
 
 import os
 import platform
@@ -6,16 +6,16 @@ from pathlib import Path
 
 
 def myself() -> str:
-    """This process: host, process number, and when it was born (numbers are used again)."""
+    """The name of this process: host, process number and time of birth (numbers are reused)."""
     return f"{platform.node()}/{os.getpid()}/{_born(os.getpid())}"
 
 
 def alive(owner: str) -> bool:
-    """Whether the process still lives, as far as this machine can tell.
+    """Whether the process still lives, as far as this machine knows.
 
-    A store serves one machine at a time (SQLite's WAL needs its memory), so a claim from another
-    host is from the past. Where the system cannot tell, the claim is void: the worst that follows
-    is a trial that runs twice and is counted once.
+    A store serves one machine at a time (SQLite's WAL needs shared memory), so a claim from another
+    host is an old one. Where the system does not know, the claim is void: at worst a trial runs
+    twice and is counted once.
     """
     host, _, process = owner.partition("/")
     number, _, born = process.partition("/")
@@ -31,7 +31,7 @@ def alive(owner: str) -> bool:
 
 
 def _born(number: int) -> str:
-    """Linux: the time of birth in clock ticks. Elsewhere unknown, the number has to do."""
+    """The time of birth of a process in clock ticks on Linux; "unknown" elsewhere."""
     try:
         stat = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

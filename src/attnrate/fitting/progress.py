@@ -1,4 +1,4 @@
-"""How a sweep shows that it goes on: trials done, running and left, and how long the rest takes."""
+"""The progress of a sweep: trials that are done, running and left, and how long the rest takes."""
 
 import time
 from collections import Counter
@@ -9,9 +9,15 @@ from attnrate.progress import Progress, Range, said, time_left
 
 
 class SweepProgress(Progress):
-    """The progress of a sweep of `total` trials; those that are to run have the sizes `todo`.
+    """The progress of a sweep.
 
-    `workers` of them run at a time. `wanted` and `stream` are those of every `Progress`.
+    Args:
+        total: The number of all trials of the sweep.
+        todo: The sizes of the trials that still have to run.
+        workers: The number of trials that run at the same time.
+        wanted: As in `Progress`.
+        stream: As in `Progress`.
+
     """
 
     def __init__(
@@ -26,6 +32,7 @@ class SweepProgress(Progress):
         self._total, self._before = total, total - self._todo.total()
         self._done = self._failed = 0
         self._workers = workers
+        self._starting = False
         self._ended: list[tuple[float, float]] = []
         self._start = time.monotonic()
         super().__init__(
@@ -39,10 +46,23 @@ class SweepProgress(Progress):
             steady=True,
         )
 
-    def finish(self, size: float, seconds: float | None, failed: bool) -> None:
-        """Count a trial that has ended after so many seconds; None: in another sweep on the store.
+    def start(self) -> None:
+        """Say that the workers start, until the first trial begins."""
+        self._starting = True
 
-        Only those that came to their end here tell how long one takes.
+    def begin(self) -> None:
+        """Say that trials run from now on."""
+        self._starting = False
+
+    def finish(self, size: float, seconds: float | None, failed: bool) -> None:
+        """Count a trial that has ended.
+
+        Args:
+            size: Its size.
+            seconds: The seconds that it took; None if it ran in another sweep on the same store.
+                Only trials that ran here enter the estimate of the remaining time.
+            failed: Whether it failed.
+
         """
         self._todo[size] -= 1
         self._failed += failed
@@ -62,6 +82,9 @@ class SweepProgress(Progress):
         parts = [f"{self._before + self._done}/{self._total} trials"]
         parts += [f"{self._before} from before"] if self._before else []
         parts += [f"{self._failed} failed"] if self._failed else []
-        parts += [f"{min(self._workers, left)} running"] if left else []
+        busy = min(self._workers, left)
+        plural = "s" if busy > 1 else ""
+        doing = f"starting {busy} worker{plural}" if self._starting else f"{busy} running"
+        parts += [doing] if left else []
         parts.append("{} {}".format(*said(time.monotonic() - self._start)))
         return " · ".join(parts)

@@ -1,4 +1,4 @@
-"""What made a result: the versions, and the git state of the checkout that attnrate runs from."""
+"""The provenance of a result: versions, and the git commit that attnrate runs from."""
 
 import functools
 import os
@@ -12,10 +12,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def provenance() -> dict[str, str | bool | None]:
-    """Versions, the commit, and whether the package's files differ from it; asked once a process.
+    """The versions of attnrate, torch and Python, and the git commit; found once per process.
 
-    `git_commit` and `git_changed` are None when attnrate is not run from a git checkout, or when
-    git is not installed or does not answer.
+    `git_changed` says whether files of the package differ from the commit. `git_commit` and
+    `git_changed` are None when attnrate does not run from a git checkout, or when git is not
+    installed or does not answer.
     """
     return dict(_found())
 
@@ -42,7 +43,7 @@ def _version() -> str | None:
 
 
 def _git_state(folder: Path) -> tuple[str | None, bool | None]:
-    """The commit that is checked out, and whether anything in `folder` differs from it."""
+    """The commit that is checked out, and whether any file in `folder` differs from it."""
     # A repository may merely contain the folder that attnrate was installed into.
     if _git(folder, "ls-files", "--error-unmatch", "--", "__init__.py") is None:
         return None, None
@@ -55,7 +56,7 @@ def _git_state(folder: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git says of the folder, or None when it fails."""
+    """The output of a git command in the folder; None when it fails."""
     # Within a git hook such variables name another repository.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:

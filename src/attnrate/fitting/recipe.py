@@ -1,37 +1,80 @@
-"""How to train: `paper` (PyTorch's defaults, Adam, until the loss stops falling), `strong`, `warm`.
+"""Recipes: the settings of a fit. `paper`, `strong` and `warm` are the ones that have a name.
 
-`strong` is SOAP (Adam in the eigenbasis of Shampoo) with warm-up, decay, clipping and batches that
-grow: early steps need direction, late ones precision. `warm` starts from the compiled Transformer,
-and so takes smaller steps.
+`paper` is Adam with PyTorch's defaults until the error stops falling. `strong` is SOAP (Adam in the
+eigenbasis of Shampoo) with warm-up, decay, clipping and growing batches: early steps need a
+direction, late steps need precision. `warm` starts from the compiled Transformer and takes smaller
+steps.
 """
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal, TypeGuard
+from typing import Annotated, Literal, TypeGuard, Unpack
 
 import torch
+from pydantic import ConfigDict, SkipValidation, with_config
+from typing_extensions import TypedDict
 
 from attnrate.errors import InputError, hint, require_number, require_whole
 from attnrate.fitting.job import Plain, plain
-from attnrate.settings import Count, Natural, Positive, Table, by, changed, checked, checked_fields
+from attnrate.settings import (
+    Count,
+    Natural,
+    Positive,
+    Table,
+    by,
+    changed,
+    checked,
+    checked_fields,
+    names_within,
+)
+from attnrate.shown import Shown
 
-#: Weights hold 3e38 at most, and optimisers take up to 20 times the step size
+#: float32 holds 3e38 at most, and optimisers take up to 20 times the step size
 LARGEST_RATE = 1e30
 
 
-@checked_fields("recipe.")
-@dataclass(frozen=True)
-class Recipe:
-    """All settings of a fit.
+@checked_fields()
+@dataclass(frozen=True, repr=False)
+class Recipe(Shown):
+    """The settings of a fit: optimiser, step size, batches, when to stop, how often to begin again.
 
-    The step size is lr, warmed up over `warmup` steps and then, with decay="linear", falling to
-    zero at `steps`. Batches have `first_batch` sequences in the first half and `batch` after it.
-    The fit ends early when the error on validation inputs, looked at every `check_every` steps, has
-    not fallen by the share `gain` within `patience` looks. A run that diverges, or whose step falls
-    to zero while it is no better than a constant, is begun again with a third of the step size,
-    `retries` times. With start="compiled" a Transformer begins at the one that the proof constructs
-    for its head size, not at its own weights. Of `starts` such fits from other weights and other
-    data the best is taken; a compiled start differs in data alone.
+    `ar.fit(target, model, "strong", steps=800)` takes a recipe by its name and changes some of its
+    settings; a `Recipe` of your own can stand in place of the name. The defaults below are those of
+    the recipe `strong`.
+
+    Attributes:
+        name: The name of the recipe, for results and tables.
+        optimizer: "soap" (Adam in the eigenbasis of Shampoo) or "adam".
+        lr: The largest step size of the optimiser.
+        steps: The number of optimiser steps of one start.
+        batch: Sequences per step in the second half of the steps.
+        first_batch: Sequences per step in the first half of the steps.
+        warmup: Steps over which the step size grows from 0 to `lr`.
+        decay: How the step size changes after the warm-up: "linear" falls to 0 at the last step,
+            "none" stays at `lr`.
+        clip: The largest norm of a gradient; longer gradients are scaled down to it.
+        check_every: Steps between two measurements of the error on the 512 watched sequences. The
+            weights with the least watched error are kept.
+        patience: The fit ends early, on a plateau, after this many measurements in a row without
+            enough improvement (see `gain`).
+        gain: The share by which the watched error has to fall within `patience` measurements for
+            the fit to go on.
+        retries: How often a run that diverged, or that is still no better than a constant, begins
+            again, each time with a third of the step size.
+        start: "model" begins with the weights of the model, "compiled" with the Transformer that
+            the proof constructs for its head size; that needs a Transformer of the form of Eq. 5.
+        starts: Number of fits from different weights and data; the best one is returned. Compiled
+            starts differ in their data only.
+
+    Examples:
+        >>> recipe = ar.Recipe("mine", lr=3e-3, steps=400, starts=2)
+        >>> recipe
+        recipe mine: soap, lr 0.003 (50 steps of warm-up, linear decay), 400 steps of 32, then 128
+        sequences, 2 starts
+        >>> recipe.sequences
+        64000
+
     """
 
     name: str
@@ -50,21 +93,77 @@ class Recipe:
     start: Literal["model", "compiled"] = "model"
     starts: Annotated[int, by(require_whole, 1, 100)] = 1
 
-    def rate(self, step: int, scale: float) -> float:
-        """The step size at `step`, counted from 0."""
+    def rate(self, step: int, scale: float = 1.0) -> float:
+        """Return the step size at one step.
+
+        Args:
+            step: The step, counted from 0.
+            scale: A factor for `lr`; runs that are begun again have smaller ones.
+
+        """
         warm = min(1.0, (step + 1) / (self.warmup + 1))
         falling = 1.0 if self.decay == "none" else 1.0 - step / self.steps
         return self.lr * scale * warm * falling
 
     def batch_at(self, step: int) -> int:
-        """How many sequences the batch at `step` has."""
+        """Return the number of sequences in the batch of one step.
+
+        Args:
+            step: The step, counted from 0.
+
+        """
         return self.first_batch if step < self.steps // 2 else self.batch
 
     @property
     def sequences(self) -> int:
-        """How many sequences a fit trains on, over all of its steps and starts."""
+        """The number of sequences that a fit trains on, over all steps and starts."""
         first = self.steps // 2
         return self.starts * (first * self.first_batch + (self.steps - first) * self.batch)
+
+    def __str__(self) -> str:
+        warm = f"{self.warmup} steps of warm-up, " if self.warmup else ""
+        decay = "linear decay" if self.decay == "linear" else "constant"
+        same = self.first_batch == self.batch
+        batches = f"{self.batch}" if same else f"{self.first_batch}, then {self.batch}"
+        more = f", {self.starts} starts" if self.starts > 1 else ""
+        more += ", from the compiled Transformer" if self.start == "compiled" else ""
+        return (
+            f"recipe {self.name}: {self.optimizer}, lr {self.lr:g} ({warm}{decay}), "
+            f"{self.steps:,} steps of {batches} sequences{more}"
+        )
+
+
+@with_config(ConfigDict(extra="allow"))
+class RecipeChanges(TypedDict, total=False):
+    """Settings of a recipe by name: what `fit` and `bracket` take after their own arguments.
+
+    Every setting is optional; those that are left out stay as the recipe has them. `Recipe` says
+    what each of them means and which values it takes.
+
+    Examples:
+        >>> quick: ar.RecipeChanges = {"steps": 40, "check_every": 20}
+        >>> target = ar.linear_target("exponential", 8)
+        >>> ar.fit(target, lambda: ar.LinearRNN(1, 1, hidden=4), **quick).steps
+        40
+
+    """
+
+    # `Recipe` checks the values, and names them as settings of the recipe
+    name: SkipValidation[str]
+    optimizer: SkipValidation[Literal["adam", "soap"]]
+    lr: SkipValidation[float]
+    steps: SkipValidation[int]
+    batch: SkipValidation[int]
+    first_batch: SkipValidation[int]
+    warmup: SkipValidation[int]
+    decay: SkipValidation[Literal["none", "linear"]]
+    clip: SkipValidation[float]
+    check_every: SkipValidation[int]
+    patience: SkipValidation[int]
+    gain: SkipValidation[float]
+    retries: SkipValidation[int]
+    start: SkipValidation[Literal["model", "compiled"]]
+    starts: SkipValidation[int]
 
 
 #: Sec. 5.1: "Adam, until the loss stops falling"
@@ -95,23 +194,40 @@ def _require_recipe(name: str, recipe: object) -> object:
     return recipe
 
 
-#: A recipe, or the name of one
-RecipeLike = Annotated[Recipe | str, by(_require_recipe)]
+RecipeLike = Annotated[Recipe | Literal["paper", "strong", "warm"], by(_require_recipe)]
+"""A recipe, or the name of one."""
 
 
 @checked
-def as_recipe(recipe: RecipeLike, **changes: object) -> Recipe:
-    """A recipe from its name or itself, with some settings changed; InputError for a wrong one."""
+def as_recipe(recipe: RecipeLike = "strong", **changes: Unpack[RecipeChanges]) -> Recipe:
+    """Take a recipe by its name and change some of its settings.
+
+    Args:
+        recipe: "paper", "strong" or "warm", or a `Recipe`.
+        **changes: Settings that differ from the recipe's, by name.
+
+    Returns:
+        The recipe with these settings.
+
+    Raises:
+        InputError: If the recipe or a setting is not known, or a value is wrong.
+
+    Examples:
+        >>> ar.as_recipe("paper", lr=3e-4).lr
+        0.0003
+
+    """
     chosen = RECIPES[recipe] if isinstance(recipe, str) else recipe
-    return changed(chosen, changes, "recipe")
+    return changed(chosen, {**changes}, "recipe")
 
 
 def recipe_of(settings: Table) -> Recipe:
-    """The recipe called `name` ("strong" if there is no name), with its other settings changed."""
+    """The recipe of a table of settings: the one called `name` ("strong" by default), changed."""
     name = settings.get("name", STRONG.name)
     if not _is_name(name):
         raise InputError("recipe.name is not known", name, hint(str(name), RECIPES))
-    return changed(RECIPES[name], settings, "recipe")
+    with names_within("recipe."):
+        return changed(RECIPES[name], settings, "recipe")
 
 
 def complete_recipe(settings: Table) -> Plain:
@@ -123,10 +239,13 @@ def complete_recipe(settings: Table) -> Plain:
 def make_optimizer(
     recipe: Recipe, parameters: Iterable[torch.nn.Parameter]
 ) -> torch.optim.Optimizer:
-    """The optimiser of a recipe; its step size is set before every step."""
+    """The optimiser of a recipe. The training loop sets its step size before every step."""
     if recipe.optimizer == "adam":
         return torch.optim.Adam(parameters, lr=recipe.lr)
-    from pytorch_optimizer import SOAP
+    with warnings.catch_warnings():
+        # it imports transformers, which asks for ipywidgets in a notebook, where we need none
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        from pytorch_optimizer import SOAP
 
     return SOAP(
         parameters, lr=recipe.lr, betas=(0.95, 0.95), weight_decay=0.0, precondition_frequency=10

@@ -1,4 +1,4 @@
-"""What a sweep is asked to do: tables of settings and a grid over them, from TOML or a dictionary.
+"""The trials of a sweep, from tables of settings and a grid over them, in TOML or a dictionary.
 
     seed = 0
 
@@ -17,8 +17,8 @@
     "model.m_h" = [1, 2, 4]
     seed = [0, 1, 2]
 
-A name in the grid stands before the same name in a table. `target`, `model` and `recipe` may be
-varied whole: `model = [{kind = "transformer", m_h = 4}, {kind = "linear_rnn"}]`.
+A name in the grid takes precedence over the same name in a table. `target`, `model` and `recipe`
+may vary as a whole: `model = [{kind = "transformer", m_h = 4}, {kind = "linear_rnn"}]`.
 """
 
 import itertools
@@ -27,11 +27,15 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from typing_extensions import TypedDict
 
 from attnrate.errors import InputError, hint
-from attnrate.fitting.job import Job, plain
-from attnrate.fitting.trial import Trial
+from attnrate.fitting.job import Job, Settings, Sized, plain
+from attnrate.fitting.recipe import RecipeChanges
+from attnrate.fitting.trial import Trial, require_table, worded
+from attnrate.own import look_in
 
 _TABLES = ("target", "model", "recipe")
 _NAMES = (*_TABLES, "seed", "grid")
@@ -42,7 +46,7 @@ _LARGEST = 10_000_000
 
 @dataclass(frozen=True)
 class Spec:
-    """The trials of a sweep, each once, in the order of the grid."""
+    """The distinct trials of a sweep, in the order of the grid."""
 
     trials: tuple[Trial, ...]
 
@@ -53,27 +57,77 @@ class Spec:
         return len(self.trials)
 
 
+class SweepSpec(TypedDict, total=False):
+    """The tables of a sweep: settings of target, model and recipe, and a grid over them.
+
+    Attributes:
+        target: Settings of the target: `kind` and the arguments of that kind. `kind` is a word,
+            "module:name", or a function of your own that returns a `Target`.
+        model: Settings of the model: `kind` and the arguments of that kind.
+        recipe: Settings of the recipe that differ from the one called `name` ("strong" by default).
+        seed: The seed of all trials, 0 by default; `grid` usually has several.
+        grid: Lists, ranges or arrays of values by dotted names ("model.m_h", "seed"). Every
+            combination is a trial; the last name varies fastest. "target", "model" and "recipe"
+            may vary as a whole.
+
+    Examples:
+        >>> spec: ar.SweepSpec = {
+        ...     "target": {"kind": "spectral", "rank": 2, "length": 4},
+        ...     "model": {"kind": "transformer"},
+        ...     "grid": {"target.alpha": [0.6, 1.0], "model.m_h": [1, 2], "seed": [0, 1, 2]},
+        ... }
+        >>> ar.sweep_status(spec, "grid.sqlite").total
+        12
+
+    """
+
+    target: Settings
+    model: Settings
+    recipe: RecipeChanges
+    seed: int
+    grid: Settings
+
+
+@runtime_checkable
+class _Array(Protocol):
+    """An array of any library."""
+
+    ndim: int
+
+    def tolist(self) -> Any:
+        """The values of the array as a list of plain numbers."""
+
+
+SpecLike: TypeAlias = (
+    str | Path | SweepSpec | Settings | Spec | Sequence[Trial] | Sequence[Sized[Job]]
+)
+"""The name of a TOML file, a dictionary of its form, or a list of trials or of `Sized` jobs."""
+
+
 def load_spec(source: object) -> Spec:
     """The sweep that a TOML file, a dictionary of the same form, or a list of trials describes."""
     if isinstance(source, Spec):
         return source
     if isinstance(source, (str, Path)):
-        return _from_table(_read(Path(source)))
+        table = _read(Path(source))
+        look_in(Path(source).absolute().parent)  # modules of the user beside her spec
+        return _from_table(table)
     if isinstance(source, Mapping):
         return _from_table(source)
     if isinstance(source, Sequence) and all(isinstance(entry, Trial) for entry in source):
         if not source:
             raise InputError("the sweep has no trials", source, "Give at least one.")
         return Spec(tuple(source))
+    shape = getattr(source, "shape", None)
     raise InputError(
         "a sweep must be a TOML file, a dictionary or a list of trials",
-        source,
+        source if shape is None else f"{type(source).__name__} of shape {shape}",
         'As {"target": {...}, "model": {...}, "grid": {"model.m_h": [1, 2]}}.',
     )
 
 
 def require_distinct(jobs: Iterable[Job]) -> None:
-    """An InputError when two jobs are the same."""
+    """Raise an InputError when two jobs are the same."""
     seen: set[str] = set()
     for number, job in enumerate(jobs):
         if job.key in seen:
@@ -110,10 +164,7 @@ def _from_table(table: Mapping[Any, Any]) -> Spec:
         if name not in _NAMES:
             remedy = f"{hint(str(name), _NAMES)} Settings have a part, as target.{name}."
             raise InputError(f"{name} is not known in a fit or sweep", value, remedy)
-    for name in _TABLES:
-        if not isinstance(table.get(name, {}), Mapping):
-            raise InputError(f"{name} must be a table", table[name], f"As [{name}] kind = ....")
-    base = {name: plain(name, table.get(name, {})) for name in _TABLES}
+    base: dict[str, Any] = {name: require_table(name, table.get(name, {})) for name in _TABLES}
     base["seed"] = table.get("seed", 0)
     grid = _axes(table.get("grid", {}))
     total = math.prod(len(values) for values in grid.values())
@@ -124,7 +175,7 @@ def _from_table(table: Mapping[Any, Any]) -> Spec:
 
 
 def _axes(grid: object, prefix: str = "") -> dict[str, list[Any]]:
-    """The grid by dotted names; TOML reads an unquoted `target.alpha` as nested tables."""
+    """The lists of the grid by dotted names. TOML reads `target.alpha` as nested tables."""
     if not isinstance(grid, Mapping):
         raise InputError("grid must be a table", grid, 'As "model.m_h" = [1, 2].')
     axes: dict[str, list[Any]] = {}
@@ -148,20 +199,30 @@ def _values(path: str, values: object) -> list[Any]:
         names = (*_TABLES, "seed")
         near = hint(first, names).removesuffix(f"Known: {', '.join(sorted(names))}.")
         raise InputError(f"grid.{path} is not known", values, f"{near}Known: {', '.join(known)}.")
-    if isinstance(values, tuple):
-        values = list(values)
+    values = _listed(values)
     if not isinstance(values, list):
         raise InputError(f"grid.{path} must be a list of values", values, f"Pass [{values!r}].")
     if not values:
         raise InputError(
             f"grid.{path} is empty, so the sweep has no trials", values, "Give a value."
         )
-    checked: list[Any] = plain(f"grid.{path}", values)
+    if rest == "kind":
+        values = [worded(first, {"kind": value})["kind"] for value in values]
+    elif not rest and first in ("target", "model"):
+        values = [worded(first, one) if isinstance(one, Mapping) else one for one in values]
+    found: list[Any] = plain(f"grid.{path}", values)
     if not rest and first != "seed":
-        for value in checked:
+        for value in found:
             if not isinstance(value, dict):
                 raise InputError(f"grid.{path} must be a list of tables", value, "As {kind = ...}.")
-    return checked
+    return found
+
+
+def _listed(values: object) -> object:
+    """A tuple, a range, or an array of numpy, torch or pandas as a list; anything else as it is."""
+    if isinstance(values, tuple | range):
+        return list(values)
+    return values.tolist() if isinstance(values, _Array) and values.ndim else values
 
 
 def _trial(base: Mapping[str, Any], point: Mapping[str, Any]) -> Trial:

@@ -1,20 +1,21 @@
-"""The store of a sweep: SQLite, one row a finished trial, keyed by the hash of its settings."""
+"""The store of a sweep: an SQLite file with one row per finished trial, keyed by its settings."""
 
 import json
 import sqlite3
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_origin
 
 from attnrate.errors import InputError, StoreError
-from attnrate.fitting.job import Job, canonical
+from attnrate.fitting.job import Job, Settings, canonical
 from attnrate.fitting.owner import alive, myself
 from attnrate.fitting.records import Failed, Finished, Status
+from attnrate.settings import by, checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,7 @@ CREATE TABLE IF NOT EXISTS failure (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS claim (key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
 """
-_KEPT = "Every trial that was finished is kept; run the same sweep again to go on."
+_KEPT = "Every finished trial is kept; run the same again to go on."
 _FIRST = "Run the sweep first."
 _REMEDIES = {
     "SQLITE_FULL": ("the disk is full", f"Free some space. {_KEPT}"),
@@ -59,17 +60,42 @@ class NoStoreError(StoreError):
     """No sweep has made the store yet."""
 
 
-class Store:
-    """Finished trials in one SQLite file. Several processes of one machine may use it at once.
+def require_store(name: str, store: object) -> Path:
+    """The path of a store; an InputError if it is no name of a file."""
+    if not isinstance(store, (str, Path)) or not str(store):
+        raise InputError("store must be the name of a file", store, "As sweep.sqlite.")
+    return Path(store)
 
-    A row is written in one transaction and forced to the disk, so a process that is killed leaves
-    the row whole or not at all. Adding a trial that is there already changes nothing. A store that
-    is opened with `writable=False` can lie on a medium that cannot be written.
+
+StoreFile = Annotated[str | Path, by(require_store)]
+
+
+class Store:
+    """The finished trials of sweeps, in one SQLite file.
+
+    Several processes of one machine may use it at once. A row is written in one transaction and
+    forced to the disk, so a process that is killed leaves the row whole or not at all. Adding a
+    trial that is there already changes nothing.
+
+    Args:
+        path: The file; it is made if it does not exist and the store is writable.
+        writable: False opens an existing store for reading only, also on a medium that cannot be
+            written.
+        timeout: Seconds to wait while another process writes.
+
+    Examples:
+        >>> trial = ar.Trial({"kind": "spectral", "alpha": 1.0, "rank": 2}, {"kind": "gru"})
+        >>> with ar.Store("results.sqlite") as store:
+        ...     store.add(trial, {"error": 0.25}, seconds=1.5, worker="here")
+        ...     store.to_frame()[["error", "seed", "model.kind"]]
+        True
+           error  seed model.kind
+        0   0.25     0        gru
+
     """
 
-    def __init__(self, path: object, writable: bool = True, timeout: float = 30.0) -> None:
-        if not isinstance(path, (str, Path)) or not str(path):
-            raise InputError("store must be the name of a file", path, "As sweep.sqlite.")
+    @checked
+    def __init__(self, path: StoreFile, writable: bool = True, timeout: float = 30.0) -> None:
         self.path = Path(path).absolute()
         self._owner = myself()
         self._timeout = timeout
@@ -94,9 +120,20 @@ class Store:
             self._db.close()
             raise
 
-    def add(self, job: Job, result: Mapping[str, Any], seconds: float, worker: str) -> bool:
-        """Keep a finished trial; False when it was there already."""
-        row = (job.key, canonical(job.settings), canonical(result), seconds, worker, _now())
+    def add(self, job: Job, result: Settings, seconds: float, worker: str) -> bool:
+        """Keep a finished job.
+
+        Args:
+            job: The job.
+            result: Its result, in plain JSON values.
+            seconds: Seconds that it took.
+            worker: The name of the process that ran it.
+
+        Returns:
+            False if it was there already, which then stays.
+
+        """
+        row = (job.key, canonical(job.settings), canonical(dict(result)), seconds, worker, _now())
         with self._transaction(durable=True):
             added = self._db.execute("INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?)", row)
             self._db.execute("DELETE FROM failure WHERE key = ?", (job.key,))
@@ -104,7 +141,14 @@ class Store:
         return added.rowcount == 1
 
     def add_failure(self, job: Job, error: str, worker: str) -> None:
-        """Keep why a trial failed, unless another process has finished it; it is tried again."""
+        """Keep why a job failed, unless another process has finished it meanwhile.
+
+        Args:
+            job: The job; the next sweep tries it again.
+            error: The text of the error.
+            worker: The name of the process that ran it.
+
+        """
         row = (job.key, canonical(job.settings), error, worker, _now(), job.key)
         with self._transaction(durable=True):
             self._db.execute(
@@ -117,9 +161,16 @@ class Store:
             self._db.execute("DELETE FROM claim WHERE key = ?", (job.key,))
 
     def claim(self, job: Job) -> bool:
-        """Reserve a trial for this process; False when it is finished or another has it.
+        """Reserve a job for this process.
 
-        A claim ends with its process, however that ended, so that nothing waits for the dead.
+        A claim ends with its process, however that ends, so that nobody waits for a dead one.
+
+        Args:
+            job: The job.
+
+        Returns:
+            False if the job is finished or another process has it.
+
         """
         with self._transaction():
             if self._db.execute("SELECT 1 FROM trial WHERE key = ?", (job.key,)).fetchone():
@@ -131,30 +182,52 @@ class Store:
         return True
 
     def release(self) -> None:
-        """Give up the claims of this process, if that can be written; its end voids them too."""
+        """Give up the claims of this process. They also end with the process."""
         with suppress(StoreError), self._transaction():
             self._db.execute("DELETE FROM claim WHERE owner = ?", (self._owner,))
 
     def finished(self, jobs: Iterable[Job] | None = None) -> list[Finished]:
-        """Those of `jobs` that are finished, in their order; if None all, by their settings."""
+        """Return finished jobs with their results.
+
+        Args:
+            jobs: The jobs to look for; the rows come in their order. By default all rows, ordered
+                by their settings.
+
+        """
         return _in_order(self._rows("trial", Finished), jobs)
 
     def failed(self, jobs: Iterable[Job] | None = None) -> list[Failed]:
-        """Those of `jobs` that failed when last tried, in their order; all if None."""
+        """Return jobs that failed when they were last tried, with their errors.
+
+        Args:
+            jobs: The jobs to look for; the rows come in their order. By default all rows, ordered
+                by their settings.
+
+        """
         return _in_order(self._rows("failure", Failed), jobs)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Take finished trials out, so that the next sweep runs them again."""
+        """Remove finished jobs, so that the next sweep runs them again.
+
+        Args:
+            keys: Their keys.
+
+        """
         with self._transaction(durable=True):
             self._db.executemany("DELETE FROM trial WHERE key = ?", [(key,) for key in keys])
 
     def finished_keys(self) -> set[str]:
-        """The keys of all finished trials."""
+        """Return the keys of all finished jobs."""
         with self._translated():
             return {row[0] for row in self._db.execute("SELECT key FROM trial")}
 
     def status(self, jobs: Iterable[Job]) -> Status:
-        """How many of `jobs` are finished, failed, and being run by a living process."""
+        """Count the jobs that are finished, failed, and being run by a living process.
+
+        Args:
+            jobs: The jobs of a sweep.
+
+        """
         keys = {job.key for job in jobs}
         finished = self.finished_keys() & keys
         with self._translated():
@@ -165,13 +238,18 @@ class Store:
         return Status(len(keys), len(finished), len(failed & keys - running), len(running))
 
     def to_frame(self) -> "pd.DataFrame":
-        """Every finished trial, one row each."""
-        from attnrate.fitting.table import frame
+        """Return all finished trials as a table: the error, what varies and the seed first."""
+        from attnrate.fitting.table import trials_frame
 
-        return frame(row.row for row in self.finished())
+        return trials_frame(self.finished())
 
-    def export(self, path: object) -> Path:
-        """Write every finished trial to a .csv or .parquet file."""
+    def export(self, path: str | Path) -> Path:
+        """Write the table of `to_frame` to a file.
+
+        Args:
+            path: The name of the file; it ends in .csv or .parquet.
+
+        """
         from attnrate.fitting.table import check_export, export_frame
 
         check_export(path)
@@ -180,6 +258,14 @@ class Store:
     def close(self) -> None:
         """Close the file; what was added stays."""
         self._db.close()
+
+    def __repr__(self) -> str:
+        try:
+            finished, failed = len(self.finished_keys()), len(self.failed())
+        except StoreError:  # such as one that was closed
+            return f"Store({str(self.path)!r})"
+        more = f", {failed} failed" if failed else ""
+        return f"Store({str(self.path)!r}): {finished} trials finished{more}"
 
     def __enter__(self) -> "Store":
         return self
@@ -193,8 +279,8 @@ class Store:
         try:
             return self._opened_for_reading("mode=ro")
         except sqlite3.OperationalError:
-            # A WAL database that was closed has nothing in its side files. Where they cannot be
-            # made (no space, no right), SQLite reads it only when told that nobody can write.
+            # A closed WAL database has nothing in its side files. Where these cannot be made (no
+            # space, no right), SQLite reads it only as one that nobody can write.
             wal = Path(f"{self.path}-wal")
             if wal.exists() and wal.stat().st_size:
                 raise
@@ -211,7 +297,7 @@ class Store:
         return db
 
     def _check_header(self) -> None:
-        """SQLite takes a short file of any content for an empty database, and would replace it."""
+        """Refuse other files: SQLite takes a short one for an empty database and replaces it."""
         try:
             with self.path.open("rb") as file:
                 start = file.read(len(_HEADER))
@@ -246,7 +332,7 @@ class Store:
             )
 
     def _check_schema(self) -> None:
-        """Refuse what runs by itself: views, triggers and virtual tables that are none of ours."""
+        """Refuse what could run by itself: views, triggers and virtual tables."""
         self._db.execute("PRAGMA trusted_schema = OFF")
         made = self._db.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
         strange = [
@@ -262,7 +348,7 @@ class Store:
             )
 
     def _check_beside(self) -> None:
-        """SQLite writes into files beside the store, which must not be a user's by a link."""
+        """Refuse links where SQLite writes its own files: they could lead to files of the user."""
         for end in ("-wal", "-shm", "-journal"):
             beside = Path(f"{self.path}{end}")
             try:
@@ -287,7 +373,7 @@ class Store:
                 self._db.execute(f"PRAGMA user_version = {VERSION}")
 
     def _use_wal(self) -> None:
-        """Two processes that create the store together: one has to wait, and SQLite does not."""
+        """Switch to WAL; wait for another process that creates the store, as SQLite does not."""
         give_up = time.monotonic() + self._timeout
         while True:
             try:
@@ -300,7 +386,7 @@ class Store:
                 time.sleep(0.02)
 
     def _rows(self, table: str, record: type[Row]) -> list[Row]:
-        """All rows of a table, by their settings; a StoreError for what is not attnrate's."""
+        """All rows of a table, ordered by settings; a StoreError for rows that are damaged."""
         columns = {field.name: get_origin(field.type) or field.type for field in fields(record)}
         # The names of tables and columns take no parameters; all are words of this package.
         query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY settings"  # noqa: S608
@@ -312,7 +398,7 @@ class Store:
             raise StoreError(
                 f"a row of the store is damaged ({problem})",
                 self.path,
-                "Keep a copy; delete the row with sqlite3, and run the same sweep again.",
+                "Keep a copy; delete the row with sqlite3, and run the same again.",
             ) from None
 
     def _number(self, query: str) -> int:
@@ -320,7 +406,7 @@ class Store:
 
     @contextmanager
     def _transaction(self, durable: bool = False) -> Iterator[None]:
-        """All or nothing; `durable` waits for the disk, which a claim is not worth."""
+        """Write all or nothing; `durable` waits for the disk, which claims do not need."""
         with self._translated():
             self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
@@ -348,7 +434,7 @@ def _now() -> str:
 
 
 def _column(value: Any, kind: Any) -> Any:
-    """The value of a column, of JSON where a dict is wanted; ValueError for another type."""
+    """The value of a column, read from JSON if a dict is wanted; ValueError for other types."""
     found = json.loads(value) if kind is dict and isinstance(value, str) else value
     if not isinstance(found, kind):
         raise ValueError(f"a value of another type, {str(value)[:64]!r}")
@@ -356,7 +442,7 @@ def _column(value: Any, kind: Any) -> Any:
 
 
 def _in_order(found: list[Row], jobs: Iterable[Job] | None) -> list[Row]:
-    """All that was found, or what was found of these jobs, in their order."""
+    """All rows, or the rows of these jobs in the order of the jobs."""
     if jobs is None:
         return found
     by_key = {row.key: row for row in found}

@@ -1,119 +1,116 @@
-"""A grid of trials, run by an engine and kept in a store: begun, interrupted, resumed."""
+"""Sweeps: grids of trials that an engine runs and a store keeps; begun, interrupted, resumed."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-from attnrate.errors import InputError
+from attnrate.errors import InputError, require_whole
 from attnrate.fitting.engines import Engine, make_engine, name_of
-from attnrate.fitting.job import Job, Run, Sized
+from attnrate.fitting.job import Job, JobFunction, Sized
 from attnrate.fitting.progress import SweepProgress
-from attnrate.fitting.records import Failed, Finished, Status
-from attnrate.fitting.spec import load_spec, require_distinct
-from attnrate.fitting.store import NoStoreError, Store
-from attnrate.fitting.trial import run_trial
+from attnrate.fitting.records import Status
+from attnrate.fitting.result import SweepResult
+from attnrate.fitting.ship import pack
+from attnrate.fitting.spec import SpecLike, load_spec, require_distinct
+from attnrate.fitting.store import NoStoreError, Store, StoreFile
+from attnrate.fitting.trial import Trial, run_trial
+from attnrate.settings import by, checked
+from attnrate.words import Wanted
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["SweepResult", "run_from_cli", "sweep", "sweep_status"]
 
 _ASK_AGAIN = 0.2  # seconds between two looks at what another sweep is running
 
 
-@dataclass(frozen=True)
-class SweepResult:
-    """The trials of a sweep that are finished, in its order, and those that failed.
-
-    `ran` trials were finished by this run; the others were in the store or came from another
-    sweep on the same store.
-    """
-
-    finished: tuple[Finished, ...]
-    failed: tuple[Failed, ...]
-    ran: int
-    seconds: float
-    store: Path
-
-    def to_frame(self) -> "pd.DataFrame":
-        """The finished trials of this sweep, one row each."""
-        from attnrate.fitting.table import frame
-
-        return frame(row.row for row in self.finished)
-
-    def export(self, path: object) -> Path:
-        """Write the finished trials of this sweep to a .csv or .parquet file."""
-        from attnrate.fitting.table import export_frame
-
-        return export_frame(self.to_frame(), path)
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """The counts, and why trials failed, in plain values."""
-        return {
-            "total": len(self.finished) + len(self.failed),
-            "finished": len(self.finished),
-            "failed": len(self.failed),
-            "failures": [{"settings": row.settings, "error": row.error} for row in self.failed],
-            "ran": self.ran,
-            "seconds": self.seconds,
-            "store": str(self.store),
-        }
-
-    def __str__(self) -> str:
-        total = len(self.finished) + len(self.failed)
-        lines = [
-            f"{len(self.finished)} of {total} trials finished, {self.ran} of them now, "
-            f"in {self.seconds:.1f} s; kept in {self.store}"
-        ]
-        if self.failed:
-            last = self.failed[0].error.strip().splitlines()[-1]
-            lines.append(f"{len(self.failed)} failed and will be retried; the first: {last}")
-        return "\n".join(lines)
+def _require_engine(name: str, engine: object) -> str:
+    make_engine(engine)
+    return str(engine)
 
 
+def _require_workers(name: str, workers: object) -> int | None:
+    return None if workers is None else require_whole(name, workers, 1)
+
+
+def _require_spec(name: str, spec: object) -> object:
+    return spec  # `load_spec` checks it, piece by piece
+
+
+_Spec = Annotated[SpecLike, by(_require_spec)]
+_Engine = Annotated[str, by(_require_engine)]
+_Workers = Annotated[int | None, by(_require_workers)]
+
+
+@checked
 def sweep(
-    grid: object,
-    engine: object = "local",
-    store: object = "sweep.sqlite",
-    workers: object = None,
-    progress: bool | None = None,
-    function: Run = run_trial,
-    stored: Callable[[Job], None] | None = None,
+    grid: _Spec,
+    engine: _Engine = "local",
+    store: StoreFile = "sweep.sqlite",
+    workers: _Workers = None,
+    progress: Wanted = None,
+    function: JobFunction = run_trial,
+    stored: Callable[[Job], object] | None = None,
 ) -> SweepResult:
-    """Run the trials of a grid that the store does not have yet.
+    """Run every trial of a grid that the store does not have yet.
 
-    `grid` is a TOML file, a dictionary or a list of trials (see `fitting/spec.py`), or a list of
-    `Sized`. The trials of the largest size in a turn come first, and the sizes, which otherwise are
-    what a fit roughly costs, tell how long the rest will take. `engine` is "local", one process a
-    core with one thread each; "ray", the cluster at RAY_ADDRESS or one made on this machine; or a
-    cluster's "ray://HOST:PORT". `workers` limits how many trials run at a time. `progress` shows a
-    live line on a terminal; True also prints lines elsewhere, False neither.
+    A trial is one fit. It is stored as soon as it is finished. A sweep that was killed, interrupted
+    or stopped by a full disk goes on when it is called again, and a trial that failed is tried
+    again. Trials are known by all of their settings, so a changed grid uses every result that is
+    still part of it. Sweeps that run on one store at the same time share the work.
 
-    Every trial is stored the moment it is finished. A sweep that was killed, interrupted or
-    stopped by a full disk goes on when it is called again; a trial that failed is tried again. A
-    grid that has changed uses all results that are still part of it. Sweeps that run on one store
-    at the same time share the work.
+    Args:
+        grid: The name of a TOML file, a dictionary of the same form (see `SweepSpec`), a list of
+            `Trial`s, or a list of `Sized` jobs. Jobs of a lower turn come first, and within a turn
+            the largest; sizes also tell how long the rest will take. The size of a trial is by
+            default its number of parameters times the number of tokens that it trains on.
+        engine: "local" runs one process per core with one thread each; "ray" uses the Ray cluster
+            at RAY_ADDRESS, or one on this machine; "ray://HOST:PORT" that cluster.
+        store: The SQLite file that keeps the results.
+        workers: The number of jobs that run at the same time; by default one per core.
+        progress: None shows a live line on a terminal or in a notebook; True prints lines
+            elsewhere too, False shows nothing.
+        function: The function that runs one job, from its settings to its result, for other work
+            than fits; `grid` is then a list of `Sized` jobs of your own (see `Job`). Workers import
+            it by its name, so it must stand at the top level of a module.
+        stored: A function that is called with every job that ran here, once its result is stored.
 
-    Other work than fits is a list of `Sized` jobs and the `function` that runs one in a worker (see
-    `fitting/job.py`). `stored` is called with every job that ran here, once its result is safe.
+    Returns:
+        All finished trials, those of earlier runs included, and the failed ones.
+
+    Raises:
+        InputError: If a setting or an argument is wrong; nothing has run then.
+        StoreError: If the store cannot be read or written.
+
+    Examples:
+        >>> spec: ar.SweepSpec = {
+        ...     "target": {"kind": "linear", "kernel": "exponential", "length": 4},
+        ...     "model": {"kind": "linear_rnn", "hidden": 2},
+        ...     "recipe": {"steps": 5},
+        ... }
+        >>> result = ar.sweep(spec, store="one.sqlite", workers=1)
+        >>> result.ran, ar.sweep(spec, store="one.sqlite").ran
+        (1, 0)
+
     """
     sized = _sized(grid, function)
     name_of(function)  # refused before a store is made, not after
     trials = [one.job for one in sized]
+    shipped = pack(trials) if function is run_trial else b""
     runner = make_engine(engine, workers)
     start = time.monotonic()
     with Store(store) as kept:
         before = kept.finished_keys()
-        # The largest first: a long trial that comes last leaves the other workers idle.
+        # the largest first: a long trial at the end would leave the other workers idle
         in_turn = sorted(sized, key=lambda one: (one.turn, -one.size))
         todo = [one for one in in_turn if one.job.key not in before]
         ran = 0
         if todo:
             sizes, at_once = [one.size for one in todo], min(runner.workers, len(todo))
             with SweepProgress(len(trials), sizes, at_once, progress) as display:
-                ran = _run_all(todo, len(trials), runner, kept, display, function, stored)
+                running = _Running(runner, kept, display, function, shipped, stored)
+                ran = running.run_all(todo, len(trials))
         return SweepResult(
             tuple(kept.finished(trials)),
             tuple(kept.failed(trials)),
@@ -123,21 +120,43 @@ def sweep(
         )
 
 
-def sweep_status(grid: object, store: object, function: Run = run_trial) -> Status:
-    """How far the sweep of this grid has come in that store, which need not be there yet."""
+@checked
+def sweep_status(
+    grid: _Spec, store: StoreFile = "sweep.sqlite", function: JobFunction = run_trial
+) -> Status:
+    """Say how far a sweep has come, without running anything.
+
+    Args:
+        grid: The trials, as in `sweep`.
+        store: The SQLite file that keeps the results; it need not exist yet.
+        function: The function that runs one job, as in `sweep`.
+
+    Returns:
+        The number of trials that are finished, failed, running and waiting.
+
+    Raises:
+        InputError: If a setting is wrong.
+
+    Examples:
+        >>> trial = ar.Trial({"kind": "linear", "kernel": "exponential", "length": 4},
+        ...                  {"kind": "linear_rnn"})
+        >>> ar.sweep_status([trial])
+        0 of 1 trials finished, 1 waiting
+
+    """
     return _status([one.job for one in _sized(grid, function)], store, None)
 
 
 def run_from_cli(
     path: object,
-    store: object = None,
-    engine: object = "local",
-    workers: object = None,
+    store: str | Path | None = None,
+    engine: str = "local",
+    workers: int | None = None,
     status: bool = False,
     export: object = None,
     progress: bool | None = True,
 ) -> SweepResult | Status:
-    """What `attnrate sweep` does: run or resume, or only say how far it is; perhaps export.
+    """Run or resume a sweep for `attnrate sweep`, or only say how far it is; export if wanted.
 
     Without `store`, the store is beside the spec: grid.toml -> grid.sqlite. With `status`,
     `export` writes what is finished so far. Where nothing is finished, no table is written.
@@ -152,14 +171,14 @@ def run_from_cli(
     if not status:
         result = sweep(path, engine, store, workers, progress)
         if export is not None and result.finished:
-            result.export(export)
+            result.export(check_export(export))
         return result
     return _status([one.job for one in _sized(path, run_trial)], store, export)
 
 
-def _status(trials: Sequence[Job], store: object, export: object) -> Status:
-    """How far the trials are in the store; a table of the finished ones, if there are any."""
-    from attnrate.fitting.table import export_frame, frame
+def _status(trials: Sequence[Job], store: str | Path, export: object) -> Status:
+    """How far the trials are in the store; exports a table of the finished ones, if any."""
+    from attnrate.fitting.table import export_frame, trials_frame
 
     try:
         kept = Store(store, writable=False)
@@ -167,17 +186,17 @@ def _status(trials: Sequence[Job], store: object, export: object) -> Status:
         return Status(total=len(trials), finished=0, failed=0, running=0)
     with kept:
         if export is not None and (finished := kept.finished(trials)):
-            export_frame(frame(row.row for row in finished), export)
+            export_frame(trials_frame(finished), export)
         return kept.status(trials)
 
 
-def _sized(grid: object, function: Run) -> Sequence[Sized[Job]]:
-    """The jobs of the grid, checked, with their sizes; fits complete."""
+def _sized(grid: object, function: JobFunction) -> Sequence[Sized[Job]]:
+    """The jobs of the grid with their sizes; trials are checked and have all settings."""
     given: Sequence[Sized[Job]] | None = None
     if isinstance(grid, list | tuple) and grid and all(isinstance(one, Sized) for one in grid):
         given = grid
         grid = [one.job for one in grid]
-        if function is not run_trial:  # what the settings mean is that function's affair
+        if function is not run_trial:  # only that function knows what the settings mean
             require_distinct(grid)
             return given
     trials = load_spec(grid).trials
@@ -192,83 +211,85 @@ def _sized(grid: object, function: Run) -> Sequence[Sized[Job]]:
     return [Sized(one.job, of.size, of.turn) for one, of in zip(completed, given, strict=True)]
 
 
-def _run_all(
-    todo: list[Sized[Job]],
-    total: int,
-    engine: Engine,
-    kept: Store,
-    display: SweepProgress,
-    function: Run,
-    stored: Callable[[Job], None] | None,
-) -> int:
-    """Run the trials, and wait for those that another sweep is running; how many ran here."""
-    ran, left = 0, [one.job for one in todo]
-    sizes = {one.job.key: one.size for one in todo}
-    failed_before = {row.key: row.attempts for row in kept.failed(left)}
+@dataclass(frozen=True)
+class _Running:
+    """One run of a sweep: where its jobs run, where their results go, and who is notified."""
 
-    def tell(trial: Job, seconds: float | None, failed: bool) -> None:
-        display.finish(sizes[trial.key], seconds, failed)
-        if stored is not None and not failed and seconds is not None:
-            stored(trial)
+    engine: Engine
+    kept: Store
+    display: SweepProgress
+    function: JobFunction
+    shipped: bytes
+    stored: Callable[[Job], object] | None
 
-    try:
-        while left:
-            held: list[Job] = []
-            ran += _run(left, held, engine, kept, tell, function)
-            finished = kept.finished_keys()
-            failed = {
-                row.key for row in kept.failed(held) if row.attempts > failed_before.get(row.key, 0)
-            }
-            ended = finished | failed
-            left = [trial for trial in held if trial.key not in ended]
-            for trial in held:
-                if trial.key in ended:
-                    tell(trial, None, trial.key not in finished)
-            if left:
-                time.sleep(_ASK_AGAIN)
-    except KeyboardInterrupt:
-        done = kept.status(one.job for one in todo).finished + total - len(todo)
-        raise KeyboardInterrupt(
-            f"stopped with {done} of {total} trials finished, all kept in {kept.path}; "
-            "run the same sweep again to go on"
-        ) from None
-    finally:
-        kept.release()
-    return ran
+    def run_all(self, todo: list[Sized[Job]], total: int) -> int:
+        """Run the jobs, wait for those that another sweep runs; return the number that ran here."""
+        kept = self.kept
+        ran, left = 0, [one.job for one in todo]
+        sizes = {one.job.key: one.size for one in todo}
+        failed_before = {row.key: row.attempts for row in kept.failed(left)}
+        try:
+            while left:
+                held: list[Job] = []
+                ran += self._run(left, held, sizes)
+                finished = kept.finished_keys()
+                failed = {
+                    row.key
+                    for row in kept.failed(held)
+                    if row.attempts > failed_before.get(row.key, 0)
+                }
+                ended = finished | failed
+                left = [job for job in held if job.key not in ended]
+                for job in held:
+                    if job.key in ended:
+                        self.display.finish(sizes[job.key], None, job.key not in finished)
+                if left:
+                    time.sleep(_ASK_AGAIN)
+        except KeyboardInterrupt:
+            done = kept.status(one.job for one in todo).finished + total - len(todo)
+            what = "trials" if all(isinstance(one.job, Trial) for one in todo) else "jobs"
+            where = f", all kept in {kept.path}" if done else ""
+            raise KeyboardInterrupt(
+                f"stopped with {done or 'none'} of {total} {what} finished{where}; "
+                "run the same again to go on"
+            ) from None
+        finally:
+            kept.release()
+        return ran
+
+    def _run(self, todo: list[Job], held: list[Job], sizes: dict[str, float]) -> int:
+        """Run the jobs that can be claimed, put the others into `held`; return the number done."""
+        first = next(claimed := _claimed(todo, held, self.kept), None)
+        if first is None:
+            return 0
+        ran = 0
+        self.display.start()
+        jobs = _chained(first, claimed, self.display.begin)
+        running = self.engine.run(jobs, len(todo), self.function, self.shipped)
+        with closing(running) as outcomes:
+            for one in outcomes:
+                lost = one.result is None
+                if one.result is None:
+                    self.kept.add_failure(one.job, one.error or "", one.worker)
+                else:
+                    ran += self.kept.add(one.job, one.result, one.seconds, one.worker)
+                self.display.finish(sizes[one.job.key], one.seconds, lost)
+                if self.stored is not None and not lost:
+                    self.stored(one.job)
+        return ran
 
 
-def _run(
-    todo: list[Job],
-    held: list[Job],
-    engine: Engine,
-    kept: Store,
-    tell: Callable[[Job, float | None, bool], None],
-    function: Run,
-) -> int:
-    """Run what can be claimed, put the rest into `held`; how many were finished."""
-    first = next(claimed := _claimed(todo, held, kept), None)
-    if first is None:
-        return 0
-    ran = 0
-    with closing(engine.run(_chained(first, claimed), len(todo), function)) as outcomes:
-        for outcome in outcomes:
-            if outcome.result is None:
-                kept.add_failure(outcome.job, outcome.error or "", outcome.worker)
-            else:
-                ran += kept.add(outcome.job, outcome.result, outcome.seconds, outcome.worker)
-            tell(outcome.job, outcome.seconds, outcome.result is None)
-    return ran
-
-
-def _claimed(trials: list[Job], held: list[Job], kept: Store) -> Iterator[Job]:
-    """The trials, each claimed when it is asked for; those that another sweep has go to `held`."""
-    for trial in trials:
-        if kept.claim(trial):
-            yield trial
+def _claimed(jobs: list[Job], held: list[Job], kept: Store) -> Iterator[Job]:
+    """Yield the jobs, each claimed when it is taken; jobs of another sweep go to `held`."""
+    for job in jobs:
+        if kept.claim(job):
+            yield job
         else:
-            held.append(trial)
+            held.append(job)
 
 
-def _chained(first: Job, rest: Iterator[Job]) -> Iterator[Job]:
+def _chained(first: Job, rest: Iterator[Job], begin: Callable[[], None]) -> Iterator[Job]:
+    """Yield the first job and the rest; `begin` is called when the first worker takes a job."""
+    begin()
     yield first
     yield from rest

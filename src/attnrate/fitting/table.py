@@ -1,7 +1,7 @@
-"""Trials as a table: one row a trial, one column a setting or result; CSV and Parquet files."""
+"""Trials as a table: one row per trial, one column per setting or result; CSV and Parquet files."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,21 +9,29 @@ from typing import Any
 import pandas as pd
 
 from attnrate.errors import InputError, StoreError
+from attnrate.extras import missing
 from attnrate.files import replaced
+from attnrate.fitting.records import Finished
 
 _KINDS = (".csv", ".parquet")
 
 
-def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of nested plain values as a data frame; `{"target": {"alpha": 1}}` -> `target.alpha`.
+def trials_frame(finished: Sequence[Finished]) -> pd.DataFrame:
+    """Finished trials as a data frame: the error, what varies and the seed come first.
 
-    A list becomes one cell of JSON text, so that every cell is a number, a word or empty.
+    A setting within a table becomes a column with a dotted name, `target.alpha`. A list becomes one
+    cell of JSON text, so that every cell is a number, a word or empty.
     """
-    return pd.DataFrame([_flat(row) for row in rows])
+    from attnrate.fitting.means import varying
+
+    table = pd.DataFrame([flat(row.row) for row in finished])
+    first = ["error", *varying([flat(row.settings) for row in finished]), "seed"]
+    there = [name for name in first if name in table]
+    return table[[*there, *(name for name in table if name not in there)]]
 
 
 def check_export(path: object) -> Path:
-    """`path` itself, or an InputError when it cannot be exported to; before the long work."""
+    """The path of a table to write; an InputError if it cannot be written, before any work."""
     if not isinstance(path, (str, Path)):
         raise InputError("export needs the name of a file", path, "As results.csv.")
     path = Path(path)
@@ -37,18 +45,15 @@ def check_export(path: object) -> Path:
         try:
             import_module("pyarrow")
         except ImportError:
-            raise InputError(
-                "Parquet needs pyarrow, which is not installed",
-                str(path),
-                "Install it: pip install 'attnrate[parquet]'; or use .csv.",
-            ) from None
+            without = "Export to a .csv file"
+            raise missing("pyarrow", "parquet", "Parquet", str(path), without) from None
     return path
 
 
 def export_frame(table: pd.DataFrame, path: object) -> Path:
-    """Write the table as .csv or .parquet. The file is there whole or, after a failure, as before.
+    """Write the table as .csv or .parquet; after a failure the file is as it was before.
 
-    In Parquet, where a column has one type, numbers among words become words.
+    A column of Parquet has one type: numbers among words become words there.
     """
     path = check_export(path)
     try:
@@ -66,11 +71,12 @@ def export_frame(table: pd.DataFrame, path: object) -> Path:
     return path
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one table with dotted names; lists as JSON text."""
     row: dict[str, Any] = {}
     for name, entry in value.items():
         if isinstance(entry, Mapping) and entry:
-            row |= _flat(entry, f"{prefix}{name}.")
+            row |= flat(entry, f"{prefix}{name}.")
         elif isinstance(entry, (list, Mapping)):
             row[prefix + name] = json.dumps(entry)
         else:

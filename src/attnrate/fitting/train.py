@@ -5,33 +5,47 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import nn
 
-from attnrate.errors import InputError
 from attnrate.fitting.recipe import Recipe, make_optimizer
 from attnrate.targets import Target
+from attnrate.targets.error import outputs
 from attnrate.targets.seeds import generator
 
-#: Sequences for watching a fit
+#: Number of sequences on which a fit is watched
 _WATCHED = 512
-#: Seeds of inputs are spread so that training, watching and judging never share any
+#: Offsets of seeds, so that training, watching and judging never share inputs
 _TRAINING, _WATCHING, JUDGING = 1 << 40, 1 << 41, 1 << 42
-#: Leaves room for all of these, and for the seeds of further starts
+#: The largest seed of a fit; it leaves room for these offsets and for further starts
 LARGEST_SEED = (1 << 62) - 1
-#: An error so many times that of the first look has diverged
+#: A run has diverged when its error is this many times that of the first look
 _EXPLODED = 1e4
-#: A run is stuck when, in so many last looks at least and half of all, its error has not fallen by
-#: this share, and is no smaller than this part of what the best constant has
+#: A run is stuck when its error has not fallen by the share _MOVED in the second half of its looks,
+#: at least _LOOKS of them, and is not below _NOTHING times the error of the best constant
 _LOOKS, _MOVED, _NOTHING = 20, 0.05, 0.95
 
 
 @dataclass(frozen=True)
 class Look:
-    """The error on the watched inputs at one moment of a fit, and which start it belongs to.
+    """One measurement of the error on the watched inputs during a fit.
 
-    `seconds` are of training in this start, with those of its attempts that diverged.
+    Attributes:
+        step: The number of optimiser steps so far.
+        seconds: Seconds of training in this start, those of its diverged attempts included.
+        error: The mean squared error on the watched inputs.
+        start: The start of the fit, counted from 0.
+
+    Examples:
+        >>> seen = []
+        >>> target = ar.linear_target("exponential", 4)
+        >>> model = ar.LinearRNN(1, 1, hidden=2)
+        >>> _ = ar.fit(target, model, steps=20, check_every=10, watch=seen.append)
+        >>> [look.step for look in seen]
+        [10, 20]
+
     """
 
     step: int
@@ -41,9 +55,9 @@ class Look:
 
 
 class Plateau:
-    """When an error has stopped falling: not by the share `gain` in all within `patience` looks.
+    """Detects that an error has stopped falling: by less than `gain` within `patience` looks.
 
-    The fall is counted from the last mark, not from look to look, so that a slow one counts.
+    The fall is counted from the last mark, not from look to look, so that a slow fall counts.
     """
 
     def __init__(self, gain: float, patience: int) -> None:
@@ -51,7 +65,7 @@ class Plateau:
         self._mark, self._since = math.inf, 0
 
     def sees(self, error: float) -> bool:
-        """Whether, with this look, the error is on a plateau."""
+        """Take the error of the next look; return whether it is on a plateau."""
         if error < self._mark * (1 - self._gain):
             self._mark, self._since = error, 0
             return False
@@ -61,23 +75,23 @@ class Plateau:
 
 @dataclass
 class Run:
-    """A training run; filled in as it goes. `lowest` is the watched error of the weights kept."""
+    """A training run, filled in as it goes. `lowest` is the watched error of the kept weights."""
 
     model: nn.Module
     lowest: float
     curve: list[Look] = field(default_factory=list)
     seconds: float = 0.0
     steps: int = 0
-    stopped: str = "steps"
+    stopped: Literal["steps", "plateau", "stuck", "diverged"] = "steps"
 
     @property
     def diverged(self) -> bool:
-        """Whether the error became infinite, or much larger than it was at the first look."""
+        """Whether the error became infinite, or much larger than at the first look."""
         return self.stopped == "diverged"
 
     @property
     def height(self) -> float:
-        """What runs are compared by; one that diverged never wins."""
+        """The watched error by which runs are compared; infinite for one that diverged."""
         return math.inf if self.diverged else self.lowest
 
 
@@ -91,10 +105,10 @@ def train(
     watch: Callable[[Look], object],
     spent: float = 0.0,
 ) -> Run:
-    """Train `model` itself, with `scale` times the recipe's step sizes; on the CPU at the end.
+    """Train `model` in place, with `scale` times the recipe's step sizes.
 
-    The weights that had the least error when looked at, or the first ones, are kept. Looks count
-    their seconds from `spent`. The time of looking is not counted.
+    At the end the model is on the CPU, with the weights that had the least watched error (perhaps
+    the first ones). Seconds are counted from `spent`, without the time of measuring errors.
     """
     model = model.to(place).train()
     optimizer = make_optimizer(recipe, [p for p in model.parameters() if p.requires_grad])
@@ -134,7 +148,7 @@ def train(
             run.stopped = "plateau"
             break
         clock.lap()
-    # with a step that does not fall, the last step is only where somebody stopped
+    # a constant step size could go on learning after the last step
     if run.stopped == "steps" and recipe.decay != "none" and _stuck(run.curve, watched.spread):
         run.stopped = "stuck"
     model.load_state_dict(kept)
@@ -143,14 +157,14 @@ def train(
 
 
 def training_batches(target: Target, recipe: Recipe, seed: int) -> Iterator[torch.Tensor]:
-    """What a fit with this seed is trained on, a batch a step."""
+    """The inputs that a fit with this seed is trained on, one batch per step."""
     drawn = generator(_TRAINING + seed)
     for step in range(recipe.steps):
         yield target.inputs.draw(recipe.batch_at(step), target.length, drawn).float()
 
 
 def _stuck(curve: list[Look], spread: float) -> bool:
-    """Whether nothing was learned and nothing would be: the error was flat for the second half."""
+    """Whether nothing was learned: the error is that of a constant, and flat in the second half."""
     errors = [look.error for look in curve]
     first, last = errors[: len(errors) // 2], errors[len(errors) // 2 :]
     if len(first) < _LOOKS:
@@ -159,7 +173,7 @@ def _stuck(curve: list[Look], spread: float) -> bool:
 
 
 class _Watched:
-    """Inputs that are not trained on, and what the target makes of them."""
+    """The watched inputs, which are not trained on, and the values of the target there."""
 
     def __init__(self, target: Target, seed: int, place: torch.device) -> None:
         x = target.sample(_WATCHED, _WATCHING + seed, torch.float32)
@@ -169,26 +183,20 @@ class _Watched:
         self.spread = _error(self.truth, self.truth.mean((0, 1)))
 
     def error(self, model: nn.Module) -> float:
-        """The mean squared error of the model, which is in training again afterwards."""
+        """The mean squared error of the model, which is set to training mode afterwards."""
         with torch.no_grad():
-            found = model.eval()(self.x)
+            found = outputs(model.eval(), self.x, self.truth.shape)
         model.train()
-        if found.shape != self.truth.shape:
-            raise InputError(
-                f"the model must give the shape of the target's values, {tuple(self.truth.shape)}",
-                tuple(found.shape),
-                f"Make it for out = {self.truth.shape[-1]} coordinates.",
-            )
         return _error(found, self.truth)
 
 
 def _error(found: torch.Tensor, truth: torch.Tensor) -> float:
-    """E mean_t |H_t - Ĥ_t|², as final errors are: a sum over coordinates."""
+    """E mean_t |H_t - Ĥ_t|², a sum over the coordinates of an output, as in final errors."""
     return float((found - truth).square().sum(-1).mean())
 
 
 class _Clock:
-    """Seconds between two laps, with all that a GPU was told to do in them."""
+    """Seconds between two laps, including the work that a GPU has queued."""
 
     def __init__(self, place: torch.device) -> None:
         self._place = place

@@ -1,4 +1,4 @@
-"""The compiled Transformer as a start, for a model that has weights with which it is that one."""
+"""The compiled Transformer as a start, for models that can represent it."""
 
 from torch import nn
 
@@ -12,10 +12,10 @@ _WAY_OUT = "Use the recipe 'strong', or another model."
 
 
 def compiled_within(target: Target, model: nn.Module, m_ff: int | None = None) -> Transformer:
-    """What the proof constructs for the target, within the sizes of the model.
+    """The Transformer that the proof constructs for the target, if the model can represent it.
 
-    Its networks have m_ff units, as many as the model's if not told. An InputError says why the
-    model cannot be the compiled one: training from there would search another space than its own.
+    Its networks have m_ff units; by default as many as the narrowest layer of the model. Otherwise
+    an InputError says why not: training from there would search another space than the model's.
     """
     if not isinstance(model, Transformer) or not isinstance(target, AttentionTarget):
         raise InputError(
@@ -38,12 +38,14 @@ def compiled_within(target: Target, model: nn.Module, m_ff: int | None = None) -
     small = {name: has[name] for name in has if needed[name] > has[name]}
     if small:
         asked = ", ".join(f"{name} = {needed[name]}" for name in small)
-        raise InputError(f"the model would need {asked}; it has", small, "Make it larger.")
+        raise InputError(
+            f"the model would need {asked}, and has {{value}}", small, "Make it larger."
+        )
     return compiled
 
 
 def _is_plain(model: Transformer) -> bool:
-    """Whether it is of the form of Eq. 5: one head, one layer, nothing besides."""
+    """Whether the model has the plain form of Eq. 5: one head, one layer, nothing else."""
     return (
         (model.heads, model.layers, model.rule.factor) == (1, 1, 1.0)
         and not model.rule.causal
@@ -53,7 +55,7 @@ def _is_plain(model: Transformer) -> bool:
 
 
 def _width(model: Transformer) -> int | None:
-    """The units of the narrowest hidden layer of f̂ and F̂, None if they are no ReLU networks."""
+    """The units of the narrowest hidden layer of f̂ and F̂; None if they are not ReLU networks."""
     widths: list[int] = []
     for network in (model.f_hat, model.F_hat):
         if not isinstance(network, nn.Sequential):

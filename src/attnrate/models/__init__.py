@@ -1,17 +1,17 @@
 """The hypothesis spaces: the paper's Transformer, its rivals, and models for real data.
 
-- `transformer.py` is Eq. 5 with what it leaves open (`attention.py`, `positions.py`);
-  `coupling.py` holds F and f at the identity, so that the coupling alone is learned.
+- `transformer.py` is Eq. 5, with options that Eq. 5 does not have (`attention.py`,
+  `positions.py`); in `coupling.py` F and f are the identity, so only the coupling is learned.
 - `recurrent.py` (linear RNN, GRU), `state_space.py` and `convolution.py` are its rivals.
-- `vit.py` and `seq2seq.py` (with `multihead.py` and `decoding.py`) are for real data, `rivals.py`
-  has recurrent models for the same; `presets.py` has their settings by name.
+- `vit.py` and `seq2seq.py` (with `multihead.py` and `decoding.py`) are for real data, and
+  `rivals.py` has recurrent models for such data; `presets.py` has what their settings share.
 - `base.py` has what models share; `build.py` makes one from a table of settings: a class marked
   `@MODELS.add("kind")` in a file of this room is found by being there.
 """
 
-from attnrate.models.base import SequenceModel, feed_forward
+from attnrate.models.base import SequenceModel, feed_forward, nearest_size
 from attnrate.models.convolution import CausalConvolution
-from attnrate.models.coupling import CouplingTransformer
+from attnrate.models.coupling import Beside, CouplingTransformer, hold_values
 from attnrate.models.positions import (
     IntervalShift,
     LearnedPosition,
@@ -26,6 +26,7 @@ from attnrate.models.transformer import LearnedCoupling, Transformer
 
 __all__ = [
     "GRU",
+    "Beside",
     "CausalConvolution",
     "CouplingTransformer",
     "IntervalShift",
@@ -39,5 +40,7 @@ __all__ = [
     "StateSpace",
     "Transformer",
     "feed_forward",
+    "hold_values",
+    "nearest_size",
     "position_encoding",
 ]

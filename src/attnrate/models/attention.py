@@ -15,8 +15,8 @@ Tensor = torch.Tensor
 class Heads:
     """How queries, keys and values are joined: `count` heads, logits times `factor`, a mask.
 
-    With one head no axis is added, so that Eq. 5 costs what it costs. Plain products are used,
-    because torch's fused attention is slower on a CPU at the lengths of the paper (16 and 32).
+    With one head no axis is added, which keeps Eq. 5 fast. Plain products are used, because torch's
+    fused attention is slower on a CPU at the lengths of the paper (16 and 32).
     """
 
     count: int
@@ -26,14 +26,14 @@ class Heads:
     def logits(
         self, query: Float[Tensor, "*batch length q"], key: Float[Tensor, "*batch length q"]
     ) -> Float[Tensor, "*shape length length"]:
-        """factor · q_i(t)ᵀ k_i(s), of shape (*batch, count, length, length) for several heads."""
+        """Compute factor · q_i(t)ᵀ k_i(s), (*batch, count, length, length) for several heads."""
         scaled = query if self.factor == 1 else self.factor * query
         return self._split(scaled) @ self._split(key).mT
 
     def weights(
         self, logits: Float[Tensor, "*shape length length"]
     ) -> Float[Tensor, "*shape length length"]:
-        """Softmax over s, over s ≤ t only with a mask."""
+        """Apply softmax over s; over s ≤ t with a mask."""
         if self.causal:
             future = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
             logits = logits.masked_fill(future, -torch.inf)
@@ -45,7 +45,7 @@ class Heads:
         key: Float[Tensor, "*batch length q"],
         value: Float[Tensor, "*batch length v"],
     ) -> Float[Tensor, "*batch length v"]:
-        """The mean of the values under each head's weights, the heads side by side."""
+        """Average the values with each head's weights; the heads stand side by side."""
         mixed = self.weights(self.logits(query, key)) @ self._split(value)
         return mixed if self.count == 1 else mixed.transpose(-3, -2).flatten(-2)
 
@@ -84,13 +84,13 @@ class Layer(nn.Module):
         self.g = feed_forward(n, n, width, depth)
 
     def forward(self, h: Float[Tensor, "*batch length n"]) -> Float[Tensor, "*batch length n"]:
-        """Attention, then the feed-forward network."""
+        """Apply attention, then the feed-forward network."""
         normed = self.norm(h)
         mixed = self.rule.mix(self.W_Q(normed), self.W_K(normed), self.W_V(normed))
         return self._completed(h, mixed)
 
     def pointwise(self, h: Float[Tensor, "... n"]) -> Float[Tensor, "... n"]:
-        """What the layer does to a constant sequence, whose mean is its value."""
+        """Apply the layer to a constant sequence, given by its value h."""
         return self._completed(h, self.W_V(self.norm(h)))
 
     def _completed(
@@ -103,5 +103,5 @@ class Layer(nn.Module):
 
 
 def norm(n: int, wanted: bool) -> nn.Module:
-    """Layer norm over n features, or nothing."""
+    """Layer norm over n features if it is wanted, else the identity."""
     return nn.LayerNorm(n) if wanted else nn.Identity()

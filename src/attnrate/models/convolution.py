@@ -8,11 +8,11 @@ from torch import nn
 
 from attnrate.errors import InputError, require_whole
 from attnrate.models.base import MODELS, SequenceModel
-from attnrate.settings import Count, Table, by, checked
+from attnrate.settings import Count, Settings, by, checked
 
 Tensor = torch.Tensor
 
-#: Where products with a Toeplitz matrix stop being quicker than three Fourier transforms
+#: The longest sequence for which a product with a Toeplitz matrix is quicker than three FFTs
 _LONGEST_MATRIX = 256
 #: Entries of the largest Toeplitz matrix
 _LARGEST_MATRIX = 1 << 22
@@ -39,7 +39,7 @@ def channel_convolution(
     """y_c(t) = Σ_{s=0}^{t} k_c(s) x_c(t-s), every channel with its own kernel."""
     length, channels = kernel.shape
     if length <= _LONGEST_MATRIX and length * length * channels <= _LARGEST_MATRIX:
-        # one product a channel: (length, length) with (length, batch)
+        # one product for each channel: (length, length) with (length, batch)
         matrix = _toeplitz(kernel).permute(1, 0, 2)
         columns = x.reshape(-1, length, channels).permute(2, 1, 0)
         return (matrix @ columns).permute(2, 1, 0).reshape(x.shape)
@@ -51,7 +51,7 @@ def channel_convolution(
 def _first(
     spectrum: Complex[Tensor, "*batch frequencies out"], length: int
 ) -> Float[Tensor, "*batch length out"]:
-    """The first half of what has this spectrum; the second is what the convolution wraps round."""
+    """The first half of the sequence with this spectrum; the rest is what wraps around."""
     whole: Tensor = torch.fft.irfft(spectrum, 2 * length, dim=-2)
     return whole[..., :length, :]
 
@@ -64,13 +64,33 @@ def _toeplitz(kernel: Float[Tensor, "length ..."]) -> Float[Tensor, "length ... 
 
 @MODELS.add("convolution")
 class CausalConvolution(SequenceModel):
-    """A temporal convolution network: dilations 1, 2, 4, ..., so that few layers see far back.
+    """A causal convolution network with dilations 1, 2, 4, ..., so that few layers see far back.
 
     h_0 = E x + e, then for ℓ = 1, ..., layers
     h_ℓ(t) = h_{ℓ-1}(t) + relu(Σ_{j<kernel} K_ℓ(j) h_{ℓ-1}(t - j 2^{ℓ-1}) + b_ℓ), with zeros before
     the first token, and y = R h_layers + r. The output at t sees x(t), ..., x(t - receptive + 1),
-    where receptive = 1 + (kernel-1)(2^layers - 1). With `length` instead of `layers` there are as
-    many layers as it takes to see a whole sequence; with neither there are five.
+    where receptive = 1 + (kernel-1)(2^layers - 1).
+
+    Args:
+        d: The number of coordinates of an input token.
+        out: The number of coordinates of an output.
+        channels: The number of features between the layers. Default: 32.
+        kernel: The number of tokens that one convolution reads, at least 2. Default: 3.
+        layers: The number of layers. Default: as many as it takes to see a whole sequence of
+            `length` tokens; 5 without `length`.
+        length: The longest sequence, which the layers must be able to see whole. Default: not
+            known.
+
+    Raises:
+        InputError: If the layers cannot see a sequence of `length` tokens.
+
+    Examples:
+        >>> model = ar.CausalConvolution(1, 1, channels=4, length=16)
+        >>> model.layers, model.receptive_field
+        (4, 31)
+        >>> model(ar.spectral_target(1.0, 2).sample(8, seed=0)).shape
+        torch.Size([8, 16, 1])
+
     """
 
     @checked
@@ -94,18 +114,26 @@ class CausalConvolution(SequenceModel):
         self.readout = nn.Linear(self.channels, self.out)
 
     @classmethod
-    def needs_length(cls, settings: Table) -> bool:
-        """Whether the number of layers is left open, so that they have to see the whole."""
+    def needs_length(cls, settings: Settings) -> bool:
+        """Say whether the number of layers is left open, so that they have to see the whole.
+
+        Args:
+            settings: The settings of the model, complete.
+
+        Returns:
+            Whether `layers` is None.
+
+        """
         return settings["layers"] is None
 
     @property
     def receptive_field(self) -> int:
-        """How many tokens, up to its own, an output can depend on."""
+        """The number of tokens, up to its own, that an output can depend on."""
         return _receptive_field(self.kernel, self.layers)
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
-        """(batch, length, d) -> (batch, length, out), each output from the past alone."""
-        x = self._sequences(x)
+        """Map (batch, length, d) to (batch, length, out), each output from the past alone."""
+        x = self.sequences(x)
         h: Tensor = self.encoder(x.reshape(-1, *x.shape[-2:])).mT
         for layer, convolution in enumerate(self.convolutions):
             past = nn.functional.pad(h, ((self.kernel - 1) * 2**layer, 0))
@@ -119,7 +147,7 @@ def _receptive_field(kernel: int, layers: int) -> int:
 
 
 def _layers(kernel: int, layers: int | None, length: int | None) -> int:
-    """The number of layers asked for, or the least that covers `length`."""
+    """The number of layers that was asked for, or the least that covers `length`."""
     if length is None:
         return 5 if layers is None else layers
     least = 1

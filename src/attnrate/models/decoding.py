@@ -1,24 +1,26 @@
-"""What every model that translates offers, and translating with it: greedy or with a small beam."""
+"""What every model that translates offers, and how it translates: greedily or with a beam."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
+from pydantic import ConfigDict, SkipValidation, with_config
 from torch import nn
+from typing_extensions import TypedDict
 
 from attnrate.errors import InputError, require_whole
 from attnrate.models.base import Counted
 from attnrate.models.presets import Share
-from attnrate.settings import Count, Natural
+from attnrate.settings import Count, Natural, Number, by, checked
 
 Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)
 class Specials:
-    """Token numbers that are no words."""
+    """The numbers of the tokens that are no words."""
 
     pad: int = 0
     begin: int = 1
@@ -27,11 +29,20 @@ class Specials:
 
 @dataclass(frozen=True)
 class TextSettings:
-    """Sizes of a model that translates: `layers` layers for the source and for the target each.
+    """The sizes of a model that translates.
 
-    `moved` > 0 is Table 1's altered relation: the first so many tokens of a source come last,
-    before anything reads them. The target's order stays, because it is read causally. No sentence
-    has more than `longest` tokens; `pad`, `begin` and `end` are the tokens that are no words.
+    Attributes:
+        vocabulary: The size of the vocabulary.
+        width: The number of features of a token.
+        layers: The number of layers for the source and for the target each.
+        dropout: The share of features that training leaves out, from 0 to below 1.
+        moved: Table 1's altered relation: this many tokens at the beginning of a source come last,
+            before anything reads them. The target's order stays, because it is read causally.
+        longest: The largest number of tokens of a sentence.
+        pad: The number of the token that fills up sentences.
+        begin: The number of the token that begins a target.
+        end: The number of the token that ends a sentence.
+
     """
 
     vocabulary: Count = 8000
@@ -53,40 +64,103 @@ class TextSettings:
             raise InputError(what, [*special.values()])
 
 
+@with_config(ConfigDict(extra="allow"))
+class TextChanges(TypedDict, total=False):
+    """Settings of a model that translates by name; `TextSettings` says what each means."""
+
+    vocabulary: SkipValidation[int]
+    width: SkipValidation[int]
+    layers: SkipValidation[int]
+    dropout: SkipValidation[float]
+    moved: SkipValidation[int]
+    longest: SkipValidation[int]
+    pad: SkipValidation[int]
+    begin: SkipValidation[int]
+    end: SkipValidation[int]
+
+
+#: What a decoder keeps from step to step: tensors, and tuples of them
+DecoderState: TypeAlias = tuple[Tensor | tuple[Tensor | tuple[Tensor, ...], ...], ...]
+
+
 class Translator(Counted):
     """A map of a source and the beginning of its translation to the next token.
 
-    Sources end with `end`, targets begin with `begin`; padding comes after both.
+    Sources end with `end`, targets begin with `begin`; padding comes after both. A translator of
+    your own defines `states`, `read_out`, `begin` and `step`; `translate` then works with it.
+
+    Attributes:
+        specials: The numbers of the tokens `pad`, `begin` and `end`.
+        longest: The largest number of tokens of a sentence.
+
+    Examples:
+        >>> isinstance(ar.Seq2Seq(vocabulary=12, width=8, layers=1), ar.Translator)
+        True
+
     """
 
     specials: Specials
-    #: Tokens that a sentence may have
     longest: int
 
     @abstractmethod
     def states(
         self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]
     ) -> Float[Tensor, "batch T width"]:
-        """What is known at each place of the target from the source and the target so far."""
+        """Compute what is known at each place of the target from the source and the target so far.
+
+        Args:
+            source: Token numbers of the sources.
+            target: Token numbers of the targets, from their beginning.
+
+        Returns:
+            The states, which `read_out` turns into logits.
+
+        """
 
     @abstractmethod
     def read_out(self, states: Float[Tensor, "*some width"]) -> Float[Tensor, "*some vocabulary"]:
-        """The logits of the next token."""
+        """Compute the logits of the next token.
+
+        Args:
+            states: What `states` or `step` gave.
+
+        Returns:
+            One logit for each token of the vocabulary.
+
+        """
 
     @abstractmethod
-    def begin(self, source: Int[Tensor, "batch S"]) -> Any:
-        """What a decoder needs before its first step: a tuple of tensors and of such tuples."""
+    def begin(self, source: Int[Tensor, "batch S"]) -> DecoderState:
+        """Prepare decoding.
+
+        Args:
+            source: Token numbers of the sources.
+
+        Returns:
+            What the first `step` needs: a tuple of tensors and of tuples of tensors, each with one
+            row for each source.
+
+        """
 
     @abstractmethod
     def step(
-        self, state: Any, tokens: Int[Tensor, " batch"]
-    ) -> tuple[Float[Tensor, "batch width"], Any]:
-        """The states after one more token, and what the next step needs."""
+        self, state: DecoderState, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch width"], DecoderState]:
+        """Go one token on.
+
+        Args:
+            state: What `begin` or the step before gave.
+            tokens: The number of the next token of each sentence.
+
+        Returns:
+            The states after these tokens, and what the next step needs.
+
+        """
 
     def forward(
         self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]
     ) -> Float[Tensor, "batch T vocabulary"]:
-        """Logits of the token after each one of the target, all at once."""
+        """Compute the logits of the token after each one of the target, all at once."""
         return self.read_out(self.states(source, target))
 
 
@@ -114,13 +188,13 @@ class WordTranslator(Translator):
     def in_order(
         self, source: Int[Tensor, "batch S"]
     ) -> tuple[Int[Tensor, "batch S"], Int[Tensor, " batch"]]:
-        """The source in the order in which this model reads it, and the places of last tokens."""
+        """The source in the order in which the model reads it, and each row's last place."""
         last, moved = last_places(source, self.settings), self.settings.moved
         return moved_to_end(source, last, moved) if moved else source, last
 
 
 def last_places(tokens: Int[Tensor, "batch S"], settings: TextSettings) -> Int[Tensor, " batch"]:
-    """The place of each row's last token, when rows are what a model with these settings reads."""
+    """The place of each row's last token; InputError for rows that the model cannot read."""
     most, vocabulary = settings.longest, settings.vocabulary
     if tokens.shape[1] > most:
         raise InputError(
@@ -146,7 +220,7 @@ def last_places(tokens: Int[Tensor, "batch S"], settings: TextSettings) -> Int[T
 def moved_to_end(
     tokens: Int[Tensor, "batch S"], last: Int[Tensor, " batch"], count: int
 ) -> Int[Tensor, "batch S"]:
-    """Table 1's order in sentences of any length: the first `count` tokens of each come last.
+    """Put sentences of any length into Table 1's order: their first `count` tokens come last.
 
     A sentence of `count` tokens or fewer stays as it is.
     """
@@ -156,25 +230,46 @@ def moved_to_end(
     return tokens.gather(1, torch.where(length > count, turned, places))
 
 
+def _require_translator(name: str, model: object) -> Translator:
+    if not isinstance(model, Translator):
+        raise InputError(f"the {name} does not translate", type(model).__name__)
+    return model
+
+
+@checked
 @torch.no_grad()
 def translate(
-    model: object,
+    model: Annotated[Translator, by(_require_translator)],
     source: Int[Tensor, "batch S"],
-    beams: object = 1,
-    longest: object = None,
-    penalty: float = 0.6,
+    beams: Count = 1,
+    longest: Count | None = None,
+    penalty: Number = 0.6,
 ) -> list[list[int]]:
-    """The best translation found for each source, without begin and end.
+    """Translate sources, greedily or by beam search.
 
-    The `beams` best beginnings go on at each step (one: greedy). A translation y is judged by
+    The `beams` best beginnings go on at each step. A translation y is judged by
     log p(y) / ((5 + |y|) / 6)^penalty (Wu et al. 2016), and a sentence is done with `beams`
-    translations. None is longer than `longest`, by default 10 more than twice the source, nor than
-    the model can be.
+    translations.
+
+    Args:
+        model: A model that translates, such as `Seq2Seq`.
+        source: Token numbers of the sources, each with its end, then padding.
+        beams: The number of beginnings that are kept; 1 is greedy. Default: 1.
+        longest: The largest number of tokens of a translation. Default: 10 more than twice the
+            source. No translation is longer than the model can read.
+        penalty: The exponent of the length; a larger one favours longer translations. Default: 0.6.
+
+    Returns:
+        The token numbers of the best translation of each source, without begin and end.
+
+    Examples:
+        >>> import torch
+        >>> model = ar.Seq2Seq(vocabulary=12, width=16, layers=1, m_h=4, m_ff=32)
+        >>> len(ar.translate(model, torch.tensor([[5, 6, 2], [7, 2, 0]]), beams=2))
+        2
+
     """
-    if not isinstance(model, Translator):
-        raise InputError("the model does not translate", type(model).__name__)
-    beams = require_whole("beams", beams, 1)
-    most = 2 * source.shape[1] + 10 if longest is None else require_whole("longest", longest, 1)
+    most = 2 * source.shape[1] + 10 if longest is None else longest
     most = min(most, model.longest)
     mode = model.training
     model.eval()
@@ -190,7 +285,7 @@ def _searched(
     count, special = len(source), model.specials
     rows = torch.arange(count, device=source.device).repeat_interleave(beams)
     state = _picked(model.begin(source), rows)
-    # at first all beams of a sentence are alike, so that one alone may go on
+    # all beams of a sentence begin alike, so only one of them goes on at first
     scores = torch.full((count, beams), -torch.inf, device=source.device)
     scores[:, 0] = 0.0
     tokens = torch.full((count * beams, 1), special.begin, device=source.device)

@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True)
 class Padding:
-    """Which queries and which keys are tokens (True) and which are padding; None: all tokens."""
+    """Which queries and keys are tokens (True) and not padding; None means that all are tokens."""
 
     query: Bool[Tensor, "batch T"] | None = None
     key: Bool[Tensor, "batch S"] | None = None
@@ -24,8 +24,8 @@ NO_PADDING = Padding()
 class Multihead(nn.Module):
     """W_O (A_1 V_1, ..., A_heads V_heads) with A_i = softmax(Q_i K_iᵀ / √m_h).
 
-    Heads are of size m_h whatever the width is, and values of size m_v (m_h unless told). With
-    `causal`, position t sees s ≤ t alone. Weights start uniform with Xavier's variance for each of
+    Heads have the size m_h whatever the width is, and values the size m_v (default: m_h). With
+    `causal`, position t sees only s ≤ t. Weights start uniform with Xavier's variance for each of
     W_Q, W_K, W_V and W_O, biases at zero.
     """
 
@@ -46,7 +46,7 @@ class Multihead(nn.Module):
 
     @property
     def scale(self) -> float:
-        """What the products of queries and keys are multiplied with."""
+        """The factor of the products of queries and keys."""
         return float(self.m_h**-0.5)
 
     def forward(
@@ -55,14 +55,14 @@ class Multihead(nn.Module):
         memory: Float[Tensor, "batch S width"] | None = None,
         padding: Padding = NO_PADDING,
     ) -> Float[Tensor, "batch T width"]:
-        """Queries from x; keys and values from `memory`, or from x as well."""
+        """Attend with queries from x, and keys and values from `memory`, by default x itself."""
         keys, values = self.remember(x if memory is None else memory)
         return self.attend(x, keys, values, padding, self.causal and x.shape[1] > 1)
 
     def remember(
         self, memory: Float[Tensor, "batch S width"]
     ) -> tuple[Float[Tensor, "batch heads S m_h"], Float[Tensor, "batch heads S m_v"]]:
-        """Keys and values of tokens, which may be kept from step to step of a decoder."""
+        """Compute the keys and values of tokens, which a decoder keeps from step to step."""
         return self._split(self.W_K(memory)), self._split(self.W_V(memory))
 
     def attend(
@@ -73,10 +73,10 @@ class Multihead(nn.Module):
         padding: Padding = NO_PADDING,
         causal: bool = False,
     ) -> Float[Tensor, "batch T width"]:
-        """What the tokens x read from keys and values that are there already."""
+        """Attend with queries from x to keys and values that were computed before."""
         queries = self._split(self.W_Q(x))
         mask = None
-        # padding comes last in a sequence, so that a causal mask hides it from all real tokens
+        # padding comes last in a sequence, so a causal mask hides it from all real tokens
         if padding.key is not None and not causal:
             mask = padding.key[:, None, None, :]
         size = max(self.m_h, self.m_v)
@@ -114,7 +114,7 @@ class FeedForward(nn.Sequential):
 
 
 class Layer(nn.Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
+    """A pre-norm layer: x + attention(norm(x)), then x + feed_forward(norm(x))."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch T width"], padding: Padding = NO_PADDING
     ) -> Float[Tensor, "batch T width"]:
-        """Tokens in, tokens out."""
+        """Map tokens to tokens of the same shape."""
         x = x + self.drop(self.attention(self.norm_1(x), padding=padding))
         result: Tensor = x + self.drop(self.feed_forward(self.norm_2(x)))
         return result

@@ -1,4 +1,4 @@
-"""Position encodings (sec. 4.1, Eq. 7): how a token comes to know where it stands."""
+"""Position encodings (sec. 4.1, Eq. 7): how the position of a token becomes part of it."""
 
 from typing import Literal
 
@@ -19,7 +19,18 @@ PositionName = Literal["none", "learned", "sinusoidal", "shift"]
 class PositionEncoding(nn.Module):
     """A map of tokens that may depend on their position: (..., length, d) -> (..., length, d').
 
-    `features` is d', `length` the longest sequence it can encode, or None when any will do.
+    This is the base of all encodings; `position_encoding` makes them by name. An encoding of your
+    own derives from it, has a method `forward`, and goes into `Transformer(position=...)`.
+
+    Args:
+        d: The number of coordinates of a token.
+        length: The length of the longest sequence that it can encode; None for any length.
+        features: The number d' of coordinates that it gives.
+
+    Examples:
+        >>> isinstance(ar.position_encoding("shift", d=1, length=4), ar.PositionEncoding)
+        True
+
     """
 
     @checked
@@ -28,6 +39,7 @@ class PositionEncoding(nn.Module):
         self.d, self.length, self.features = d, length, features
 
     def _sequences(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
+        """Check the tokens and the length, and cast the tokens to the type of the parameters."""
         x = require_tokens(x, self.d, self)
         if self.length is not None and x.shape[-2] > self.length:
             raise InputError(
@@ -39,18 +51,18 @@ class PositionEncoding(nn.Module):
 
 
 class NoPosition(PositionEncoding):
-    """Tokens as they are, which leaves the Transformer equivariant (App. A.1)."""
+    """No encoding: tokens stay as they are, so the Transformer is equivariant (App. A.1)."""
 
     def __init__(self, d: Count) -> None:
         super().__init__(d, None, d)
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
-        """x itself."""
+        """Return the tokens as they are."""
         return self._sequences(x)
 
 
 class LearnedPosition(PositionEncoding):
-    """Sec. 4.1: x(t) -> A x(t) + e(t), with A and every e(t) trained; e starts N(0, 1)."""
+    """A learned encoding (sec. 4.1): x(t) -> A x(t) + e(t), A and e(t) trained, e first N(0, 1)."""
 
     @checked
     def __init__(self, d: Count, length: Count, features: Count) -> None:
@@ -59,14 +71,14 @@ class LearnedPosition(PositionEncoding):
         self.e = nn.Parameter(torch.randn(length, self.features))
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length features"]:
-        """A x(t) + e(t)."""
+        """Compute A x(t) + e(t)."""
         x = self._sequences(x)
         encoded: Tensor = self.A(x) + self.e[: x.shape[-2]]
         return encoded
 
 
 class SinusoidalPosition(PositionEncoding):
-    """Sec. 4.1: x(t) -> A x(t) + e(t), with A trained and the fixed e of `sinusoids`."""
+    """A sinusoidal encoding (sec. 4.1): x(t) -> A x(t) + e(t), A trained, e of `sinusoids`."""
 
     @checked
     def __init__(self, d: Count, length: Count, features: Count) -> None:
@@ -76,16 +88,18 @@ class SinusoidalPosition(PositionEncoding):
         self._e = sinusoids(length, self.features)
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length features"]:
-        """A x(t) + e(t)."""
+        """Compute A x(t) + e(t)."""
         x = self._sequences(x)
         encoded: Tensor = self.A(x) + self._e[: x.shape[-2]].to(x)
         return encoded
 
 
 def sinusoids(length: int, features: int) -> Float64[Tensor, "length features"]:
-    """Vaswani et al. (2017): e(t)_{2i} = sin(t ω_i), e(t)_{2i+1} = cos(t ω_i), t from 0.
+    """The table of Vaswani et al. (2017): e(t)_{2i} = sin(t ω_i), e(t)_{2i+1} = cos(t ω_i).
 
-    ω_i = 10000^(-2i/features); an odd number of features ends with a sine.
+    Positions t count from 0.
+
+    Frequencies are ω_i = 10000^(-2i/features); an odd number of features ends with a sine.
     """
     i = torch.arange(features, dtype=torch.float64)
     omega = 10000.0 ** (-2.0 * (i // 2) / features)
@@ -94,7 +108,7 @@ def sinusoids(length: int, features: int) -> Float64[Tensor, "length features"]:
 
 
 class IntervalShift(PositionEncoding):
-    """Eq. 7: x(t) -> x(t) + t (width + gap), so that each position has an interval of its own.
+    """The encoding of Eq. 7: x(t) -> x(t) + t (width + gap), an interval for each position.
 
     Every coordinate of a token must lie in [low, low + width]; at position t it then lies in
     `intervals[t]` = [low + t (width + gap), low + t (width + gap) + width]. Eq. 7 asks for closed
@@ -121,13 +135,13 @@ class IntervalShift(PositionEncoding):
                 gap,
                 "Leave a gap between the closed intervals (Eq. 7).",
             )
-        #: where the tokens of each position come to lie
+        #: the interval of each position
         self.intervals = PositionedInputs(pairs[:length]).intervals
         # no buffer, because a model that goes to float32 and back would round it
         self._shift = torch.tensor(shifts, dtype=torch.float64)[:, None]
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length d"]:
-        """x(t) + t (width + gap); a token outside [low, low + width] is refused."""
+        """Compute x(t) + t (width + gap); a token outside [low, low + width] is refused."""
         x = self._sequences(x)
         high = self.low + self.width
         outside = ~((x >= self.low) & (x <= high))
@@ -152,10 +166,30 @@ def position_encoding(
     gap: Number = 1.0,
     low: Number = 0.0,
 ) -> PositionEncoding:
-    """The encoding called `kind`: "none", "learned", "sinusoidal" or "shift" (Eq. 7).
+    """Make a position encoding by its name (sec. 4.1, Eq. 7).
 
-    All but "none" need the length of the sequences; "learned" and "sinusoidal" map to `features`
-    numbers (d unless told); width, gap and low are those of "shift".
+    "none" leaves the tokens as they are. "learned" and "sinusoidal" map x(t) to A x(t) + e(t), with
+    e(t) trained or that of Vaswani et al. (2017). "shift" is Eq. 7: x(t) + t (width + gap), so that
+    each position has an interval of its own.
+
+    Args:
+        kind: "none", "learned", "sinusoidal" or "shift".
+        d: The number of coordinates of a token.
+        length: The length of the longest sequence; all but "none" need it.
+        features: The number of coordinates that "learned" and "sinusoidal" give. Default: d.
+        width: The width of the interval that tokens lie in, for "shift". Default: 1.
+        gap: The gap between two intervals, above 0, for "shift". Default: 1.
+        low: The lower end of the interval that tokens lie in, for "shift". Default: 0.
+
+    Returns:
+        The encoding, a torch module.
+
+    Examples:
+        >>> import torch
+        >>> shift = ar.position_encoding("shift", d=1, length=3)
+        >>> shift(torch.zeros(1, 3, 1)).flatten()
+        tensor([0., 2., 4.])
+
     """
     if kind == "none":
         return NoPosition(d)

@@ -1,11 +1,10 @@
-"""Settings of models for real data: a frozen dataclass by the name of a preset, and changes."""
+"""Settings of models for real data: a frozen dataclass by the name of a preset, with changes."""
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from attnrate.errors import InputError, require_choice, require_number
-from attnrate.settings import by
+from attnrate.settings import by, changed
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -27,24 +26,28 @@ def require_share(name: str, value: object) -> float:
 Share = Annotated[float, by(require_share)]
 
 
-def as_settings(
-    presets: Mapping[str, Settings], given: object, changes: Mapping[str, object]
-) -> Settings:
-    """Settings from a preset's name or from themselves, with some of them changed."""
+def preset_of(presets: Mapping[str, Settings]) -> Callable[[str, object], Settings]:
+    """A check for `by` that takes settings, or the name of a preset for the preset's settings."""
     kind: Any = type(next(iter(presets.values())))
-    if isinstance(given, str):
-        require_choice("preset", given, tuple(presets))
-        given = presets[given]
-    if not isinstance(given, kind):
-        raise InputError(
-            f"settings must be {kind.__name__} or a preset's name",
-            given,
-            f"Presets: {', '.join(presets)}.",
-        )
-    known = {each.name for each in fields(kind)}
-    for name, value in changes.items():
-        if name not in known:
+
+    def require(name: str, given: object) -> Settings:
+        if isinstance(given, str):
+            require_choice("preset", given, tuple(presets))
+            return presets[given]
+        if not isinstance(given, kind):
             raise InputError(
-                f"{kind.__name__} has no setting {name!r}", value, f"It has {sorted(known)}."
+                f"{name} must be {kind.__name__} or a preset's name",
+                given,
+                f"Presets: {', '.join(presets)}.",
             )
-    return replace(given, **changes)  # type: ignore[no-any-return]
+        return given  # type: ignore[no-any-return]
+
+    return require
+
+
+def with_changes(
+    given: Any, presets: Mapping[str, Settings], changes: Mapping[str, Any]
+) -> Settings:
+    """The settings, or those of the preset of that name, with some of them changed."""
+    chosen: Settings = presets[given] if isinstance(given, str) else given
+    return changed(chosen, changes, type(chosen).__name__)

@@ -1,4 +1,4 @@
-"""Recurrent models: the paper's linear RNN (Eq. 72-74), the same with tanh, and a GRU."""
+"""Recurrent models: the paper's RNN (Eq. 72-74), linear or with tanh, and a GRU."""
 
 from typing import Literal
 
@@ -16,15 +16,30 @@ Tensor = torch.Tensor
 
 @MODELS.add("linear_rnn")
 class LinearRNN(SequenceModel):
-    """Eq. 72-73: h(t) = W h(t-1) + U x(t) + b, h(-1) = 0, y(t) = c h(t) + b_out.
+    """The recurrent network h(t) = W h(t-1) + U x(t) + b, y(t) = c h(t) + b_out of Eq. 72-73.
 
-    The paper has no b and no b_out; with bias=False neither has this model. With
+    h(-1) = 0. The paper has no b and no b_out; with bias=False neither has this model. With
     activation="tanh" h(t) = tanh(W h(t-1) + U x(t) + b), which is torch's vanilla RNN.
 
     The linear model is the causal convolution with k(s) = c W^s U (Eq. 74), plus the offset
     Σ_{s≤t} c W^s b + b_out. It is computed as such: the kernel once, then one product for the
-    whole batch, instead of a step of the batch for every token. Every number starts uniform on
+    whole batch, instead of a step of the batch for every token. Every parameter starts uniform on
     ±1/√hidden, as in torch.nn.RNN.
+
+    Args:
+        d: The number of coordinates of an input token.
+        out: The number of coordinates of an output.
+        hidden: The size of the state h. Default: 128.
+        activation: "linear" or "tanh".
+        bias: Whether there are b and b_out. Default: there are.
+
+    Examples:
+        >>> model = ar.LinearRNN(d=1, out=1, hidden=16)
+        >>> model(ar.linear_target("exponential", 32).sample(8, seed=0)).shape
+        torch.Size([8, 32, 1])
+        >>> model.kernel(32).shape
+        torch.Size([32, 1, 1])
+
     """
 
     @checked
@@ -48,7 +63,18 @@ class LinearRNN(SequenceModel):
 
     @checked
     def kernel(self, length: Count) -> Float[Tensor, "length out d"]:
-        """Eq. 74: k(s) = c W^s U for s < length; the model with tanh has none."""
+        """Compute the kernel k(s) = c W^s U of Eq. 74.
+
+        Args:
+            length: The number of lags s = 0, ..., length - 1.
+
+        Returns:
+            k(s) at [s], of shape (length, out, d).
+
+        Raises:
+            InputError: If the activation is "tanh", which makes the model no convolution.
+
+        """
         if self.activation != "linear":
             raise InputError(
                 "only a linear RNN is a convolution", self.activation, 'Pass activation="linear".'
@@ -56,8 +82,8 @@ class LinearRNN(SequenceModel):
         return self._powers(self.U, length)
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
-        """(batch, length, d) -> (batch, length, out), each output from the past alone."""
-        x = self._sequences(x)
+        """Map (batch, length, d) to (batch, length, out), each output from the past alone."""
+        x = self.sequences(x)
         return self._convolved(x) if self.activation == "linear" else self._stepped(x)
 
     def _convolved(self, x: Float[Tensor, "*batch length d"]) -> Float[Tensor, "*batch length out"]:
@@ -89,7 +115,7 @@ class LinearRNN(SequenceModel):
 def _orbit(
     rows: Float[Tensor, "k hidden"], W: Float[Tensor, "hidden hidden"], length: int
 ) -> Float[Tensor, "length k hidden"]:
-    """rows W^s for s < length in log2(length) doublings, each by the square of the last power."""
+    """Compute rows W^s for s < length in log2(length) doublings, each by the last power squared."""
     orbit, power = rows[None], W
     while len(orbit) < length:
         orbit = torch.cat([orbit, (orbit.flatten(0, 1) @ power).view_as(orbit)])
@@ -100,7 +126,19 @@ def _orbit(
 
 @MODELS.add("gru")
 class GRU(SequenceModel):
-    """torch's gated recurrent unit, one layer from h(-1) = 0, and y(t) = c h(t) + b_out."""
+    """Torch's gated recurrent unit, one layer from h(-1) = 0, and y(t) = c h(t) + b_out.
+
+    Args:
+        d: The number of coordinates of an input token.
+        out: The number of coordinates of an output.
+        hidden: The size of the state h. Default: 128.
+
+    Examples:
+        >>> model = ar.GRU(d=1, out=1, hidden=16)
+        >>> model(ar.linear_target("exponential", 32).sample(8, seed=0)).shape
+        torch.Size([8, 32, 1])
+
+    """
 
     @checked
     def __init__(self, d: Count, out: Count, hidden: Count = 128) -> None:
@@ -110,8 +148,8 @@ class GRU(SequenceModel):
         self.readout = nn.Linear(self.hidden, self.out)
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
-        """(batch, length, d) -> (batch, length, out), each output from the past alone."""
-        x = self._sequences(x)
+        """Map (batch, length, d) to (batch, length, out), each output from the past alone."""
+        x = self.sequences(x)
         states, _ = self.gru(x.reshape(-1, *x.shape[-2:]))
         result: Tensor = self.readout(states)
         return result.reshape(*x.shape[:-1], self.out)

@@ -31,7 +31,9 @@ def _require_even(name: str, value: object) -> int:
 
 @MODELS.add("state_space")
 class StateSpace(SequenceModel):
-    """y = R gelu(z) + r, where every channel u_c of u = E x + e drives its own linear system.
+    """A diagonal state-space model (S4D-Lin): each channel u_c of u = E x + e drives a system.
+
+    y = R gelu(z) + r, where z has the outputs of these linear systems.
 
     In continuous time s' = A s + u and z = 2 Re(C s) + D u, with A diagonal and state/2 complex
     modes a, each standing for itself and its conjugate. Over a step Δ with u held constant,
@@ -41,6 +43,18 @@ class StateSpace(SequenceModel):
     a = -exp(p) + iω and Δ = exp(q) with p, ω, q trained, hence |λ| < 1 whatever training does.
     At first a_j = -1/2 + iπj (S4D-Lin of Gu et al. 2022), Δ is log-uniform on [1e-3, 1e-1], one
     for every channel, and the real and imaginary parts of C are N(0, 1/2), D is N(0, 1).
+
+    Args:
+        d: The number of coordinates of an input token.
+        out: The number of coordinates of an output.
+        state: The size of the state of each channel, an even number. Default: 64.
+        channels: The number of channels. Default: 64.
+
+    Examples:
+        >>> model = ar.StateSpace(d=1, out=1, state=8, channels=4)
+        >>> model(ar.linear_target("exponential", 32).sample(8, seed=0)).shape
+        torch.Size([8, 32, 1])
+
     """
 
     @checked
@@ -67,14 +81,27 @@ class StateSpace(SequenceModel):
     def modes(
         self,
     ) -> tuple[Complex[Tensor, "channels modes"], Complex[Tensor, "channels modes"]]:
-        """Δ a, so that λ = exp(Δ a), and the weight C (λ-1)/a of λ^t in the kernel."""
+        """Compute the modes of every channel.
+
+        Returns:
+            Δ a, so that λ = exp(Δ a), and the weight C (λ-1)/a of λ^t in the kernel.
+
+        """
         a = torch.complex(-self.log_decay.exp(), self.frequency)
         exponent = self.log_step.exp() * a
         return exponent, torch.view_as_complex(self.C) * torch.expm1(exponent) / a
 
     @checked
     def kernel(self, length: Count) -> Float[Tensor, "length channels"]:
-        """k_c(t) = 2 Re Σ C (λ-1)/a λ^t for t < length, without D."""
+        """Compute the kernels k_c(t) = 2 Re Σ C (λ-1)/a λ^t, without D.
+
+        Args:
+            length: The number of times t = 0, ..., length - 1.
+
+        Returns:
+            k_c(t) at [t, c], of shape (length, channels).
+
+        """
         # λ^(iB+j) = λ^(iB) λ^j, so that some 2√length powers of a mode make all of them
         block = math.isqrt(length - 1) + 1
         count = torch.arange(block, dtype=self.D.dtype, device=self.D.device)[:, None, None]
@@ -86,8 +113,8 @@ class StateSpace(SequenceModel):
         return torch.einsum("icmr,jcmr->ijc", *pairs).flatten(0, 1)[:length]
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
-        """(batch, length, d) -> (batch, length, out), each output from the past alone."""
-        x = self._sequences(x)
+        """Map (batch, length, d) to (batch, length, out), each output from the past alone."""
+        x = self.sequences(x)
         u: Tensor = self.encoder(x)
         z = channel_convolution(self.kernel(x.shape[-2]), u) + self.D * u
         result: Tensor = self.readout(nn.functional.gelu(z))

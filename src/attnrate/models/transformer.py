@@ -1,6 +1,6 @@
-"""The paper's hypothesis space (Eq. 5), and the generalisations that it leaves open."""
+"""The paper's hypothesis space (Eq. 5), with options that Eq. 5 does not have."""
 
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 import torch
 from jaxtyping import Float, Shaped
@@ -16,18 +16,19 @@ from attnrate.models.positions import (
     PositionName,
     position_encoding,
 )
-from attnrate.settings import Count, Switch, Table, checked
+from attnrate.settings import Count, Natural, Settings, Switch, by, checked
 
 Tensor = torch.Tensor
+#: The number of a layer, from 0 or, when negative, from the last
+Layered: TypeAlias = Annotated[int, by(require_whole, -(2**31))]
 
 
 @MODELS.add("transformer")
 class Transformer(SequenceModel):
-    """Eq. 5: h(s) = f̂(x(s)), Ĥ_t = F̂(Σ_s softmax[(W_Q h(t))ᵀ W_K h(·)](s) W_V h(s)).
+    """The paper's Transformer: Ĥ_t = F̂(Σ_s softmax[(W_Q h(t))ᵀ W_K h(·)](s) W_V h(s)), h = f̂(x).
 
-    The budget is m = (n, m_h, m_v, m_ff): n features, head size m_h, value size m_v, and
-    feed-forward networks of `width` units in `depth` hidden layers. `f_hat` (d -> n) and `F_hat`
-    (heads·m_v -> out) may be given as modules instead; compiled Transformers are made that way.
+    This is Eq. 5. The budget is m = (n, m_h, m_v, m_ff): n features, head size m_h, value size m_v,
+    and feed-forward networks f̂ and F̂ of `width` units in `depth` hidden layers.
 
     Beyond the paper, each off by default, with P the position encoding and N layer norms:
 
@@ -36,15 +37,39 @@ class Transformer(SequenceModel):
     Ĥ = F̂(A(N(h_{layers-1}))), where A(h)_t stacks, for every head i,
         Σ_s softmax_s[c (W_Q^i h(t))ᵀ W_K^i h(s)] W_V^i h(s).
 
-    - `heads`: their rows lie one below the other in W_Q, W_K (heads·m_h, n), W_V (heads·m_v, n).
-    - `layers`: the first version's form with W_o (n, heads·m_v) and networks g from n to n. With
-      residual=True, W_o = 0 and g = 0 make a layer the identity, that is one layer fewer.
-    - `residual`: the terms in brackets; the last layer has none, so nothing with layers=1.
-    - `layer_norm`: N before every attention and every g, none before F̂.
-    - `scale`: c = 1/√m_h instead of 1. `causal`: only s ≤ t.
-    - `readout`: F̂ is a "network", or "linear", which cannot make up for wrong attention weights.
-    - `position`: "none", "learned", "sinusoidal" or "shift" (Eq. 7), which need `length`, or a
-      PositionEncoding. f̂ then takes what it gives: n numbers for "learned" and "sinusoidal".
+    Args:
+        d: The number of coordinates of an input token.
+        out: The number of coordinates of an output.
+        n: The number of features. Default: 32.
+        m_h: The head size, the largest rank that ρ̂ can have. Default: 8.
+        m_v: The size of the values. Default: 32.
+        width: The number of units in each hidden layer of f̂, F̂ and g. Default: 128.
+        depth: The number of hidden layers of f̂, F̂ and g. Default: 3.
+        heads: The number of heads; their rows lie one below the other in W_Q, W_K (heads·m_h, n)
+            and W_V (heads·m_v, n). Default: 1.
+        layers: The number of layers. Those before the last have W_o (n, heads·m_v) and a network g
+            from n to n; with residual=True, W_o = 0 and g = 0 make such a layer the identity.
+            Default: 1.
+        position: "none", "learned", "sinusoidal" or "shift" (Eq. 7), or a `PositionEncoding`. f̂
+            takes what it gives: n numbers for "learned" and "sinusoidal".
+        length: The length of the longest sequence, which every position but "none" needs.
+        residual: Whether there are the terms in brackets; the last layer has none. Default: no.
+        layer_norm: Whether there is a layer norm N before every attention and every g. Default: no.
+        scale: Whether c = 1/√m_h instead of 1. Default: no.
+        causal: Whether the output at t sees only s ≤ t. Default: no.
+        readout: "network", or "linear" for a linear F̂, which cannot make up for wrong attention
+            weights.
+        f_hat: A module d -> n in place of the network f̂. Compiled Transformers have one.
+        F_hat: A module heads·m_v -> out in place of the network F̂.
+
+    Examples:
+        >>> model = ar.Transformer(d=1, out=1, n=8, m_h=2, m_v=4, width=16)
+        >>> x = ar.spectral_target(1.0, 2).sample(8, seed=0)
+        >>> model(x).shape
+        torch.Size([8, 16, 1])
+        >>> model.attention(x).shape
+        torch.Size([8, 16, 16])
+
     """
 
     @checked
@@ -91,12 +116,20 @@ class Transformer(SequenceModel):
         )
 
     @classmethod
-    def needs_length(cls, settings: Table) -> bool:
-        """Whether positions are encoded, which most encodings do for one length."""
+    def needs_length(cls, settings: Settings) -> bool:
+        """Say whether positions are encoded, which most encodings do for one length.
+
+        Args:
+            settings: The settings of the model, complete.
+
+        Returns:
+            Whether `position` is not "none".
+
+        """
         return bool(settings.get("position", "none") != "none")
 
     def _features(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length n"]:
-        """h_0 = f̂(P(x))."""
+        """Compute h_0 = f̂(P(x))."""
         x = require_tokens(x, self.d, self)
         return self._embedded(self.position(x))
 
@@ -110,13 +143,20 @@ class Transformer(SequenceModel):
             )
         return features
 
+    @checked
     def logits(
-        self, x: Shaped[Tensor, "..."], layer: object = -1
+        self, x: Shaped[Tensor, "..."], layer: Layered = -1
     ) -> Float[Tensor, "*shape length length"]:
-        """ρ̂(x(t), x(s)): what goes into softmax, (batch, length, d) -> (batch, length, length).
+        """Compute ρ̂(x(t), x(s)), what goes into softmax.
 
-        Of the given layer, counted from 0 or, when negative, from the last. With several heads
-        the shape is (batch, heads, length, length). A causal model hides s > t afterwards.
+        Args:
+            x: Sequences of shape (batch, length, d).
+            layer: The layer, counted from 0 or, when negative, from the last. Default: the last.
+
+        Returns:
+            The logits at [:, t, s], of shape (batch, length, length), or (batch, heads, length,
+            length) with several heads. A causal model hides s > t afterwards.
+
         """
         index = require_whole("layer", layer, -self.layers, self.layers - 1) % self.layers
         h = self._features(x)
@@ -126,14 +166,25 @@ class Transformer(SequenceModel):
         h = at.norm(h)
         return self.rule.logits(at.W_Q(h), at.W_K(h))
 
+    @checked
     def attention(
-        self, x: Shaped[Tensor, "..."], layer: object = -1
+        self, x: Shaped[Tensor, "..."], layer: Layered = -1
     ) -> Float[Tensor, "*shape length length"]:
-        """The weight of position s in the output at t; every row sums to one."""
+        """Compute the attention weights.
+
+        Args:
+            x: Sequences of shape (batch, length, d).
+            layer: The layer, counted from 0 or, when negative, from the last. Default: the last.
+
+        Returns:
+            The weight of position s in the output at t, at [:, t, s]; every row sums to one. With
+            several heads the shape is (batch, heads, length, length).
+
+        """
         return self.rule.weights(self.logits(x, layer))
 
     def forward(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch length out"]:
-        """Ĥ(x): (batch, length, d) -> (batch, length, out)."""
+        """Compute Ĥ(x): (batch, length, d) -> (batch, length, out)."""
         h = self._features(x)
         for inner in self.inner:
             h = inner(h)
@@ -142,10 +193,16 @@ class Transformer(SequenceModel):
         return result
 
     def pointwise(self, x: Shaped[Tensor, "..."]) -> Float[Tensor, "*batch out"]:
-        """F̂∘f̂: what the model does to a constant sequence, an invariant by Prop. B.1.
+        """Compute F̂∘f̂, what the model does to a constant sequence, an invariant by Prop. B.1.
 
-        With position="shift" x holds encoded points, as in `coupling`. Inner layers are applied
-        between f̂ and F̂, since they leave constant sequences constant.
+        Inner layers are applied between f̂ and F̂, since they leave constant sequences constant.
+
+        Args:
+            x: Tokens of shape (..., d); with position="shift" encoded points, as in `coupling`.
+
+        Returns:
+            The outputs, of shape (..., out).
+
         """
         self._require_token_function("F̂∘f̂")
         h = self._embedded(require_tokens(x, self.d, self.f_hat, ("...",)))
@@ -154,12 +211,23 @@ class Transformer(SequenceModel):
         result: Tensor = self.F_hat(self.W_V(self.norm(h)))
         return result
 
-    def coupling(self, head: object = 0) -> "LearnedCoupling":
-        """ρ̂(u, v) of one head as a function that `pod` can decompose; its rank is at most m_h.
+    @checked
+    def coupling(self, head: Natural = 0) -> "LearnedCoupling":
+        """Take the coupling ρ̂(u, v) of one head, which `pod` can decompose.
 
-        With position="shift" u and v are encoded points: numbers in the union of
-        `position.intervals`, the paper's set 𝓘 (Eq. 7). With several layers, or encodings that
-        put A x + e(t) in place of x, logits are no function of two tokens.
+        Its rank is at most m_h. With position="shift" u and v are encoded points: numbers in the
+        union of `position.intervals`, the paper's set 𝓘 (Eq. 7). With several layers, or encodings
+        that put A x + e(t) in place of x, logits are no function of two tokens.
+
+        Args:
+            head: The number of the head, from 0.
+
+        Returns:
+            ρ̂, a torch module of two arguments.
+
+        Raises:
+            InputError: If the logits are no function of two tokens.
+
         """
         head = require_whole("head", head, 0, self.heads - 1)
         self._require_token_function("ρ̂")
@@ -181,10 +249,25 @@ class Transformer(SequenceModel):
 
 
 class LearnedCoupling(nn.Module):
-    """ρ̂(u, v) = (W_Q f̂(u))ᵀ W_K f̂(v) of a Transformer; tokens have a last axis of d numbers.
+    """The coupling ρ̂(u, v) = (W_Q f̂(u))ᵀ W_K f̂(v) of one head of a Transformer.
 
-    Of one head, with its rows of W_Q and W_K, and with the norm and the scale of its model.
+    It has the head's rows of W_Q and W_K, and the norm and the scale of its model.
+    `Transformer.coupling` makes it; `pod` takes it as it is.
+
+    Args:
+        model: The Transformer, with one layer.
+        head: The number of the head, from 0.
+
+    Examples:
+        >>> coupling = ar.Transformer(1, 1, n=4, m_h=2, width=8, depth=1).coupling()
+        >>> ar.pod(coupling, (0, 1)).rank <= 2
+        True
+
     """
+
+    if TYPE_CHECKING:
+        # torch says nothing of what a module gives when it is called
+        def __call__(self, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor: ...  # noqa: D102
 
     def __init__(self, model: Transformer, head: int = 0) -> None:
         super().__init__()
@@ -193,7 +276,7 @@ class LearnedCoupling(nn.Module):
         self.head = head
 
     def forward(self, u: Shaped[Tensor, "..."], v: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """ρ̂ at u and v, broadcast against each other."""
+        """Compute ρ̂ at u and v, of shape (..., d), which broadcast against each other."""
         query = self._side(u, self.model.W_Q)
         key = self._side(v, self.model.W_K)
         return self.model.rule.factor * (query * key).sum(-1)

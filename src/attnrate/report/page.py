@@ -1,6 +1,6 @@
-"""The page of a reproduction and the files beside it: figures for papers, the claims.
+"""The page of a reproduction and the files beside it: figures for papers, and the claims.
 
-The page has the verdicts first, then a section for each experiment.
+The page has the verdicts first, then one section per experiment.
 """
 
 import json
@@ -16,31 +16,33 @@ from attnrate.figures.figure import Figure
 from attnrate.files import safe_name, safe_names, write_whole
 from attnrate.folders import make_folder
 from attnrate.report.skeleton import render
-from attnrate.report.verdicts import VERDICTS, about_open, claims_table, evidence
+from attnrate.report.verdicts import VERDICTS, about_open, about_unfinished, claims_table, evidence
 
 INTRO = (
     "What the theory of Jiang & Li, “Approximation Rate of the Transformer Architecture for "
-    "Sequence Modeling”, says about attention, tested by computation. Each claim of the paper "
-    "below has the run that decides it, with its figures and numbers."
+    "Sequence Modeling”, says about attention, tested by computation. Each claim below, of the "
+    "paper or an answer to a question of our own, has a verdict, the number that decides it, and "
+    "the experiment with its figures."
 )
 TITLE = "How large attention has to be"
 #: The page of a folder
 PAGE = "index.html"
-#: Where the figures lie, seen from the page
+#: The folder of the figures, beside the page
 FIGURES = "figures"
 
 
 def write_report(records: Sequence[Record], folder: Path) -> Path:
-    """Write figures/*.png and *.svg, claims.json, claims.md and index.html, which is returned.
+    """Write figures/*.png and *.svg, claims.json, claims.md and index.html; return index.html.
 
-    Each file is written whole or not at all; the page comes last, when all it links to is there.
+    Each file is written whole or not at all. The page comes last, when everything that it links to
+    is there.
     """
     figures = [figure for record in records for figure in record.conclusion.figures]
     names = [safe_name(figure.name).lower() for figure in figures]
     for figure, name in zip(figures, names, strict=True):
         if names.count(name) > 1:
             raise InputError(
-                "two figures have the same file", figure.name, "Give each a name of its own."
+                "two figures have the name {value}", figure.name, "Give each a name of its own."
             )
     make_folder(folder / FIGURES)
     for figure in figures:
@@ -55,7 +57,7 @@ def write_report(records: Sequence[Record], folder: Path) -> Path:
 
 
 def render_page(records: Sequence[Record], title: str = TITLE) -> str:
-    """One HTML file that tells what the experiments found; its figure files lie in figures/."""
+    """One HTML file that shows what the experiments found; its figure files lie in figures/."""
     ids = safe_names(record.name for record in records)
     claim_ids = iter(safe_names(claim.name for record in records for claim in record.claims))
     figures: dict[str, Figure] = {}
@@ -82,13 +84,14 @@ def render_page(records: Sequence[Record], title: str = TITLE) -> str:
         sections=sections,
         counts=[(verdict, found[verdict]) for verdict in VERDICTS],
         about_open=about_open(records),
+        about_unfinished=about_unfinished(records),
         failures=sum(record.failed is not None for record in records),
         facts=facts_of([{"preset": one.preset, **one.provenance} for one in records]),
     )
 
 
 def facts_of(made: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """What is said of the making of results, each value once; of their times the last."""
+    """What made the results, as (name, values): each value once, and only the last time."""
     facts: dict[str, dict[str, None]] = {}
     for one in made:
         for name, value in _flat(one):
@@ -103,6 +106,7 @@ def facts_of(made: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The (name, value) pairs of nested tables and lists; empty values are left out."""
     found = []
     for name, value in provenance.items():
         if isinstance(value, Mapping):

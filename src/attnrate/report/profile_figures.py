@@ -5,25 +5,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnrate.figures.figure import Curves, Figure, Matrix, Number, Series, Violins
+from attnrate.figures.figure import Curves, Figure, Series, Violins
 from attnrate.figures.words import number, with_interval
+from attnrate.spectra.drawn import ROUNDING, head_map, line, stride, violins
 from attnrate.spectra.measures import SHARES, rank_of
-from attnrate.spectra.result import (
-    ROUNDING,
-    LayerSpectra,
-    Profile,
-    line,
-    stride,
-    violins,
-)
-from attnrate.theory.decay import DecayFit
+from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.theory.decay import Decay
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def profile_figures(profile: Profile) -> dict[str, Figure]:
-    """The figures by name; those of cuts or of the rotation only where there are any."""
+    """The figures of a profile by name; those of cuts and of rotation only where there are any."""
     frame = profile.to_frame()
     found = [_violins(profile), _spectra(profile), _rank_map(profile, frame)]
     if "weights_loss99" in frame:
@@ -34,7 +28,7 @@ def profile_figures(profile: Profile) -> dict[str, Figure]:
     return {figure.name: figure for figure in found}
 
 
-def law_words(law: DecayFit) -> str:
+def law_words(law: Decay) -> str:
     """A law of decay in a few words, with its interval where it has one."""
     low, high = law.interval or (None, None)
     if law.law == "power":
@@ -47,7 +41,7 @@ def law_words(law: DecayFit) -> str:
 
 
 def _violins(profile: Profile) -> Figure:
-    """The first head of the first layer, as in the paper, and that of the last."""
+    """The figure of the singular values of the first head, in the first and in the last layer."""
     chosen = [profile.layers[place] for place in sorted({0, len(profile.layers) - 1})]
     strides = sorted({stride(layer.m_h) for layer in chosen})
     words = " or ".join(map(str, strides))
@@ -65,12 +59,13 @@ def _violins(profile: Profile) -> Figure:
 
 
 def _first_head(profile: Profile, layer: LayerSpectra) -> Violins:
+    """The violins of the first head of a layer, with its law of decay in the title."""
     law = law_words(profile.decay(layer.number, 0))
     return violins(profile, layer.number, 0, f"layer {layer.number}, head 0: {law}")
 
 
 def _spectra(profile: Profile) -> Figure:
-    """All heads of the first, the middle and the last layer."""
+    """The figure of the spectra of all heads, in the first, the middle and the last layer."""
     count = len(profile.layers)
     panels = []
     for place in sorted({0, count // 2, count - 1}):
@@ -99,6 +94,7 @@ def _spectra(profile: Profile) -> Figure:
 
 
 def _rank_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
+    """The figure of the ranks that hold 99 % and 99.9 % of the energy, as layers × heads."""
     most = max(layer.m_h for layer in profile.layers)
     sizes = " and ".join(str(size) for size in sorted({layer.m_h for layer in profile.layers}))
     return Figure(
@@ -108,13 +104,14 @@ def _rank_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
         f"{_inputs(len(profile.tokens))} taken together. A head has {sizes} dimensions; a faint "
         "cell is a head that uses few of them.",
         tuple(
-            _map(profile, frame[column], f"{share} of the energy", "dimensions", 0, most)
+            head_map(profile, frame[column], f"{share} of the energy", "dimensions", 0, most)
             for column, share in (("rank99", "99 %"), ("rank999", "99.9 %"))
         ),
     )
 
 
 def _loss_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
+    """The figure of what a cut to 99 % of the energy does, as layers × heads."""
     inputs = next(len(cut[1].weights) for layer in profile.layers for cut in layer.cuts.values())
     return Figure(
         "loss-map",
@@ -124,13 +121,14 @@ def _loss_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
         "of the attention goes to other tokens than before, “output changed” how much the head's "
         "output differs. A strong cell is a head whose small singular values matter.",
         (
-            _map(profile, 100 * frame.weights_loss99, "attention moved", "% of attention", 0),
-            _map(profile, 100 * frame.output_loss99, "output changed", "% of the output", 0),
+            head_map(profile, 100 * frame.weights_loss99, "attention moved", "% of attention", 0),
+            head_map(profile, 100 * frame.output_loss99, "output changed", "% of the output", 0),
         ),
     )
 
 
 def _rotation(profile: Profile, frame: "pd.DataFrame") -> Figure:
+    """The figure of ranks before and after the rotary embedding."""
     rotary = [layer.number for layer in profile.layers if layer.rotary]
     return _compared(
         profile,
@@ -147,6 +145,7 @@ def _rotation(profile: Profile, frame: "pd.DataFrame") -> Figure:
 
 
 def _gauge(profile: Profile, frame: "pd.DataFrame") -> Figure:
+    """The figure of ranks with and without what softmax cannot see."""
     gauged = [
         int(rank)
         for layer in profile.layers
@@ -176,9 +175,10 @@ def _compared(
     columns: dict[str, str],
     difference: str,
 ) -> Figure:
-    """Two columns of ranks by what they are called: medians layer by layer, and second − first.
+    """A figure of two columns of ranks: their medians layer by layer, and a map of second − first.
 
-    In the map nothing is in the middle of the colours, whatever the signs.
+    `columns` are the names of the two columns by their labels. Zero is in the middle of the map's
+    colours.
     """
     one, other = columns.values()
     medians = frame.groupby("layer")[[one, other]].median().astype(float)
@@ -194,35 +194,13 @@ def _compared(
         f"{caption} {_inputs(len(profile.tokens)).capitalize()}.",
         (
             Curves("median of the heads", "layer", "rank for 99 % of the energy", series),
-            _map(profile, apart, difference, "dimensions", -most, most),
+            head_map(profile, apart, difference, "dimensions", -most, most),
         ),
     )
 
 
-def _map(
-    profile: Profile,
-    column: "pd.Series[float]",
-    title: str,
-    label: str,
-    low: Number | None = None,
-    high: Number | None = None,
-) -> Matrix:
-    """A row a layer; nan where a layer has no such head, or no value."""
-    most = max(layer.heads for layer in profile.layers)
-    known = dict(zip(column.index, column.tolist(), strict=True))
-    rows: list[tuple[Number, ...]] = []
-    before = 0
-    for layer in profile.layers:
-        heads = range(before, before + layer.heads)
-        before += layer.heads
-        values = [known.get(head, math.nan) for head in heads]
-        rows.append((*values, *[math.nan] * (most - layer.heads)))
-    names = tuple(layer.name for layer in profile.layers)
-    numbers = tuple(layer.number for layer in profile.layers)
-    return Matrix(title, "head", "layer", tuple(rows), low, high, label, names, numbers)
-
-
 def _finite(values: np.ndarray) -> np.ndarray:
+    """The finite ones among the values; one nan where there are none."""
     kept = values[np.isfinite(values)]
     return kept if len(kept) else np.array([math.nan])
 

@@ -18,7 +18,8 @@ from attnrate.report.page import FIGURES, PAGE, facts_of
 from attnrate.report.profile_figures import profile_figures
 from attnrate.report.profile_words import INTRO, SECTIONS, meanings
 from attnrate.report.skeleton import render, require_extra
-from attnrate.spectra.result import Gauge, LayerSpectra, Profile
+from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.words import Gauge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,9 +38,10 @@ _SHARES = (0.05, 0.5, 0.95)  # quantiles over inputs that are kept
 
 
 def write_profile(profile: object, folder: object, advice: object = None) -> Path:
-    """Write index.html (returned), figures/, heads.csv and profile.json.
+    """Write index.html, figures/, heads.csv and profile.json, and return the path of index.html.
 
-    The folder must be new, empty, or one that an earlier call has made. All is written, or nothing.
+    The folder must be new, empty, or one that an earlier call has made. Either all files are
+    written or none.
     """
     if not isinstance(profile, Profile):
         raise InputError("this is not a profile", type(profile).__name__, "Call profile() first.")
@@ -59,13 +61,13 @@ def write_profile(profile: object, folder: object, advice: object = None) -> Pat
 
 
 def check_folder(folder: object) -> None:
-    """An InputError for what `write_profile` would find out after the work; nothing is touched."""
+    """Raise the InputError now that `write_profile` would raise after the work; touch nothing."""
     look_at(folder, COMMAND)
     require_extra()
 
 
 def profile_to_plain(profile: Profile) -> dict[str, Any]:
-    """The profile as JSON values, small: pooled spectra, and quantiles of those of the inputs."""
+    """The profile as JSON values: pooled spectra, and quantiles of the spectra of single inputs."""
     frame = profile.to_frame()
     return {
         "model": profile.model,
@@ -80,7 +82,7 @@ def profile_to_plain(profile: Profile) -> dict[str, Any]:
 
 
 def _layer_to_plain(layer: LayerSpectra, gauge: Gauge) -> dict[str, Any]:
-    """A layer's spectra in the profile's own gauge, a row a head."""
+    """The spectra of a layer in the profile's own gauge, one row per head."""
     names = ("number", "name", "kind", "heads", "groups", "m_h", "rotary", "scale")
     plain: dict[str, Any] = {name: getattr(layer, name) for name in names}
     plain["pooled"] = {
@@ -91,16 +93,16 @@ def _layer_to_plain(layer: LayerSpectra, gauge: Gauge) -> dict[str, Any]:
 
 
 def _rounded(values: np.ndarray, digits: int) -> list[Any]:
-    """Nested lists of numbers with that number of significant digits."""
+    """An array as nested lists of numbers with `digits` significant digits."""
     if values.ndim > 1:
         return [_rounded(row, digits) for row in values]
     return [float(f"{value:.{digits}g}") for value in values.tolist()]
 
 
 def render_profile(profile: Profile, figures: Mapping[str, Figure], advice: object = None) -> str:
-    """One HTML file that tells what the model's attention uses; its figures lie in figures/.
+    """One HTML file that shows what the model's attention uses; its figure files lie in figures/.
 
-    `advice` is what `advise` returns, if it is to be on the page.
+    `advice` is what `advise` returns; with None the page has no advice.
     """
     places: dict[str, Figure] = {}
     sections = []
@@ -132,6 +134,7 @@ def render_profile(profile: Profile, figures: Mapping[str, Figure], advice: obje
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
+    """What was profiled and what made the profile, as (name, value)."""
     tokens = profile.tokens
     return [
         ("model", profile.model),
@@ -144,6 +147,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
 
 
 def _layer_table(profile: Profile) -> Table:
+    """The table of the page with one row per layer."""
     frame = profile.to_frame()
     rows: list[tuple[Cell, ...]] = []
     for layer in profile.layers:
@@ -171,10 +175,11 @@ def _layer_table(profile: Profile) -> Table:
         "Ranks are medians over the heads of a layer, with the least and the largest in brackets; "
         "what moves and changes is the median of what a cut to 99 % does."
     )
-    return Table("Each layer in a row", columns, tuple(rows), note)
+    return Table("One row per layer", columns, tuple(rows), note)
 
 
 def _spread(ranks: "pd.Series[int]") -> str:
+    """The median of some ranks, with the least and the largest in brackets."""
     return _unbroken(f"{number(float(ranks.median()))} [{ranks.min()}–{ranks.max()}]")
 
 
@@ -184,10 +189,12 @@ def _unbroken(text: str) -> str:
 
 
 def _percent(heads: "pd.DataFrame", column: str) -> str:
+    """The median of a column of shares in percent; a dash where the table does not have it."""
     return f"{heads[column].median():.1%}" if column in heads else NOTHING
 
 
 def _advice(advice: object) -> dict[str, Any]:
+    """The lines and the table of the advice, for the template."""
     to_frame = getattr(advice, "to_frame", None)
     if not callable(to_frame):
         raise InputError("advice must be what advise() returns", type(advice).__name__)

@@ -1,4 +1,4 @@
-"""What the page of a profile explains to readers who have not read the paper."""
+"""The words of a profile's page, for readers who have not read the paper."""
 
 from attnrate.spectra.result import Profile
 
@@ -19,7 +19,7 @@ SECTIONS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     (
         "ranks",
         "Which heads use how much",
-        "The same in one number for each head: how many dimensions hold nearly all of the energy.",
+        "One number sums up a spectrum: how many dimensions hold nearly all of the energy.",
         ("rank-map",),
     ),
     (
@@ -47,7 +47,7 @@ SECTIONS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 
 
 def meanings(profile: Profile) -> list[tuple[str, str]]:
-    """The words of the page with their meaning; those of the rotation where there is one."""
+    """The words of the page with their meanings; "rotary embedding" only where there is one."""
     shown = (
         "The numbers of this page are without it, unless they say otherwise."
         if profile.gauge == "softmax"
@@ -89,8 +89,8 @@ def meanings(profile: Profile) -> list[tuple[str, str]]:
         ),
         (
             "Law of decay",
-            "Whether σ_k falls as a power of k, exponentially, or to zero after a finite rank. "
-            "“None” is said when none of them fits, which is common.",
+            "How σ_k falls: as a power of k, exponentially, faster than that, or to zero after a "
+            "finite rank. “None” means that none of these fits, which is common.",
         ),
     ]
     if any(layer.rotary for layer in profile.layers):

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from attnrate.errors import InputError
+from attnrate.extras import missing
 from attnrate.figures.figure import Figure
 from attnrate.figures.interactive import interactive
 from attnrate.figures.layout import BREAKS, WIDTHS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def render(template: str, figures: Mapping[str, Figure], **context: Any) -> str:
-    """The page of a template; `figures` by the ids of the places where they are drawn."""
+    """Render a template; `figures` are given by the ids of the elements in which they are drawn."""
     from markupsafe import Markup
 
     environment = _environment()
@@ -45,7 +45,7 @@ def render(template: str, figures: Mapping[str, Figure], **context: Any) -> str:
 
 
 def safe_json(value: object) -> str:
-    """JSON that can stand inside a script element: nothing in it ends or opens one."""
+    """A value as JSON that can stand inside a script element: nothing in it ends or opens one."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -53,6 +53,7 @@ def safe_json(value: object) -> str:
 
 
 def _payload(figures: Mapping[str, Figure]) -> dict[str, Any]:
+    """What the script of the page draws from: plots for each width, and the colours in dark."""
     plots = {}
     for place, figure in figures.items():
         drawn = {width: interactive(figure, width) for width in WIDTHS}
@@ -62,6 +63,7 @@ def _payload(figures: Mapping[str, Figure]) -> dict[str, Any]:
 
 
 def _policy(scripts: list[str]) -> str:
+    """The Content-Security-Policy of a page with these scripts."""
     digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     # plotly.js writes a style element; images are those beside the page and those of plotly.js.
@@ -72,22 +74,18 @@ def _policy(scripts: list[str]) -> str:
 
 
 def require_extra() -> None:
-    """An InputError at once, and not after the work, where what draws a page is not installed."""
+    """Raise an InputError before the work where a package that makes pages is not installed."""
     _environment()
     _plotly()
 
 
-def _missing(name: str) -> InputError:
-    way_out = "Install it: pip install 'attnrate[report]'."
-    return InputError(f"the page needs {name}, which is not installed", name, way_out)
-
-
 @cache
 def _environment() -> "Environment":
+    """The environment of jinja2 with our templates, filters and verdicts."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
-        raise _missing("jinja2") from None
+        raise missing("jinja2", "report", "the page", "jinja2") from None
     environment = Environment(
         loader=PackageLoader("attnrate.report"),
         autoescape=True,
@@ -102,10 +100,11 @@ def _environment() -> "Environment":
 
 @cache
 def _plotly() -> str:
+    """The script of plotly.js, so that it can stand in a page."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise _missing("plotly") from None
+        raise missing("plotly", "report", "the page", "plotly") from None
     # A script is hashed as the browser reads it: with plain line ends.
     script: str = get_plotlyjs()
     return script.replace("\r\n", "\n").replace("</script", "<\\/script")
@@ -113,4 +112,5 @@ def _plotly() -> str:
 
 @cache
 def _text_of(name: str) -> str:
+    """The text of a file of templates/."""
     return (files("attnrate.report") / "templates" / name).read_text(encoding="utf-8")

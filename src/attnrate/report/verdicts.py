@@ -1,4 +1,4 @@
-"""Verdicts as words, the same on the page, in Markdown and in a terminal."""
+"""Verdicts as words, alike on the page, in Markdown and in a terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from rich.text import Text
 
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.record import Record
-from attnrate.figures.words import clean, with_interval
+from attnrate.figures.words import NOTHING, clean, clean_lines, with_interval
+from attnrate.shown import fits
 
 #: Characters that Markdown or HTML would take for markup
 _MARKUP = {ord(c): f"&#{ord(c)};" for c in "\\`*_{}[]<>#|&~$"}
@@ -17,7 +18,7 @@ _MARKUP = {ord(c): f"&#{ord(c)};" for c in "\\`*_{}[]<>#|&~$"}
 
 @dataclass(frozen=True)
 class VerdictLook:
-    """A verdict's sign, and the names of its colours on the page and in a terminal."""
+    """How a verdict looks: its sign, its colour on the page, and its colour in a terminal."""
 
     sign: str
     colour: str
@@ -35,26 +36,36 @@ VERDICTS = {
 
 
 def about_open(records: Sequence[Record]) -> str:
-    """What "open" means and what would decide it; nothing if no claim is open."""
+    """What "open" means and what would decide such claims; "" if no claim is open."""
     among = [record for record in records if any(c.verdict == "open" for c in record.claims)]
     if not among:
         return ""
-    said = "Open: this run cannot tell, by the spread of its results or because it has too few."
-    if all(record.preset == "quick" for record in among):
+    said = "Open: this run cannot tell, because its results vary too much or are too few."
+    # jobs that are missing decide more than seeds: about_unfinished names them
+    if all(record.preset == "quick" and not record.unfinished for record in among):
         said += " More seeds decide many of these: attnrate reproduce --preset paper."
     return said
 
 
+def about_unfinished(records: Sequence[Record]) -> str:
+    """Which experiments have jobs that are not finished, and how many; "" if all are finished."""
+    left = [record for record in records if record.unfinished]
+    if not left:
+        return ""
+    counts = ", ".join(f"{one.unfinished:,} of {one.tasks:,} jobs of {one.name}" for one in left)
+    return f"Not finished: {counts}. The verdicts rest on the other jobs and may still change."
+
+
 def evidence(claim: Claim) -> str:
-    """What decides a claim, with its value; a whole sentence names its numbers itself."""
+    """What decides a claim: a whole sentence as it is, the name of a number with its value."""
     if claim.value is None or claim.evidence.endswith("."):
         return claim.evidence
-    value = with_interval(claim.value, claim.low, claim.high)
+    value = _number(claim)
     return f"{claim.evidence}: {value}" if claim.evidence else value
 
 
 def claims_table(records: Sequence[Record]) -> str:
-    """Every claim in one table of Markdown, for pages written by hand; text is escaped."""
+    """Every claim in one table of Markdown, for pages that are written by hand."""
     lines = ["| claim | place | verdict | evidence |", "|---|---|---|---|"]
     for record in records:
         for claim in record.claims:
@@ -67,30 +78,41 @@ def claims_table(records: Sequence[Record]) -> str:
 
 
 def print_verdicts(records: Sequence[Record], console: Console | None = None) -> None:
-    """Print the verdicts with the numbers that decide, and for each failed experiment why.
+    """Print every verdict with the number that decides, and for each failed experiment why.
 
-    Text from outside is neither markup nor a command to the terminal. The sentences of evidence are
-    for the page.
+    On a terminal that is too narrow for the table, each claim is a line of its own, so that nothing
+    is cut. Text from outside is neither markup nor a command to the terminal. The sentences of
+    evidence are on the page.
     """
     console = console or Console()
+    claims = [claim for record in records for claim in record.claims]
     table = Table(title="Verdicts")
     for name in ("claim", "verdict", "deciding number"):
         table.add_column(name, no_wrap=True)
-    for claim in (claim for record in records for claim in record.claims):
-        look = VERDICTS[claim.verdict]
-        table.add_row(
-            Text(clean(claim.name)),
-            Text(f"{look.sign} {claim.verdict}", style=look.terminal),
-            Text(with_interval(claim.value, claim.low, claim.high)),
-        )
-    if table.rows:
+    for claim in claims:
+        table.add_row(Text(clean(claim.name)), _badge(claim), Text(_number(claim)))
+    if claims and fits(table, console):
         console.print(table)
-    if said := about_open(records):
-        console.print(Text(said))
+    else:
+        for claim in claims:
+            named = Text.assemble(_badge(claim), f": {clean(claim.name)}")
+            number = _number(claim)
+            console.print(named if number == NOTHING else named + Text(f", {number}"))
+    for said in filter(None, (about_unfinished(records), about_open(records))):
+        console.print(Text(clean(said)))
     for record in records:
         if record.failed is not None:
-            console.print(
-                Text(f"✗ {clean(record.name)} failed: ", style="bold red"),
-                Text(clean(record.failed)),
-                sep="",
-            )
+            why = Text(clean_lines(record.failed))  # a traceback keeps its own lines
+            failed = Text(f"✗ {clean(record.name)} failed: ", style="bold red")
+            console.print(failed, why, sep="", soft_wrap=True)
+
+
+def _badge(claim: Claim) -> Text:
+    """The verdict with its sign, in its colour."""
+    look = VERDICTS[claim.verdict]
+    return Text(f"{look.sign} {claim.verdict}", style=look.terminal)
+
+
+def _number(claim: Claim) -> str:
+    """The number that decides a claim, with its interval."""
+    return with_interval(claim.value, claim.low, claim.high)

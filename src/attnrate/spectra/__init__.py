@@ -2,9 +2,10 @@
 
 - `capture`: attention layers (sites) and their calls; `adapters/`: where families of models have
   them, and how they are watched while the model runs
-- `batches`: inputs from Python, and a model run on them; `read` and `images`: inputs from files
+- `batches`: inputs from Python, and running a model on them; `read`, `images`: inputs from files
 - `load`: a model from a folder or a hub; `checkpoint`: the files of such a folder
-- `profile`: all of a model's spectra, by `estimate` (spectra from second moments) and `cut` (what
-  smaller heads do to attention); `result` is what it gives, summed up by the numbers of `measures`
-- `advise`: the head sizes that would do; `weights_only`: spectra of W_QᵀW_K without any input
+- `profile`: all spectra of a model, by `estimate` (spectra from second moments) and `cut` (what
+  smaller heads do to attention); `result`: what it returns, summed up by the numbers of `measures`
+- `advise`: how small heads could be; `weights_only`: spectra of W_QᵀW_K without any input
+- `drawn`: profiles, advice and spectra as figures
 """

@@ -1,10 +1,10 @@
-"""Inputs as batches, and running a model on them as it stands."""
+"""Inputs of a model as batches, and running the model on them without changing it."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,8 +14,20 @@ from attnrate.errors import AttnrateError, InputError
 from attnrate.spectra.capture import Adapter, Call, Edit, See, Site, require_call
 
 Tensor = torch.Tensor
-Batch = Mapping[str, Tensor] | Tensor
-"""Tensors by the names of the model's arguments, or the model's one argument; inputs come first."""
+Batch: TypeAlias = Mapping[str, Tensor] | Tensor
+"""Some inputs of a model: tensors by the names of its arguments, or the tensor that is its only
+argument. The first axis of each tensor counts the inputs."""
+
+Values: TypeAlias = Tensor | np.ndarray
+BatchLike: TypeAlias = Mapping[str, Values] | Values
+Inputs: TypeAlias = BatchLike | Iterable[BatchLike]
+"""Inputs on which a model is run: one batch, or several batches one after another.
+
+A batch is a dictionary of tensors or numpy arrays by the names of the model's arguments (what a
+tokenizer of transformers returns), or a single tensor or array for a model with one argument. The
+first axis of each counts the inputs. Several batches are a list, a DataLoader, a generator or what
+`read_text`, `read_images` and `read_arrays` return; each batch is used once, in its turn.
+"""
 
 _SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
 _WAY_OUT = (
@@ -24,13 +36,25 @@ _WAY_OUT = (
 )
 
 
-def batches(inputs: object) -> Iterator[Batch]:
-    """One batch after another of what the user has given."""
+def require_inputs(name: str, inputs: object) -> Inputs:
+    """`inputs` itself, or an InputError when it cannot be inputs of any model."""
+    if isinstance(inputs, str | bytes) or not isinstance(inputs, Iterable):
+        raise InputError(f"{name} are of no kind that a model takes", inputs, _WAY_OUT)
+    return inputs
+
+
+def count_of(inputs: Inputs) -> int | None:
+    """The number of batches in `inputs`; None where it is known only at the end."""
+    if isinstance(inputs, Mapping | Tensor | np.ndarray):
+        return 1
+    return len(inputs) if isinstance(inputs, Sized) else None
+
+
+def batches(inputs: Inputs) -> Iterator[Batch]:
+    """The batches of `inputs` as tensors, one after another; an InputError when there are none."""
     if isinstance(inputs, Mapping | Tensor | np.ndarray):
         yield _batch(inputs)
         return
-    if isinstance(inputs, str | bytes) or not isinstance(inputs, Iterable):
-        raise InputError("inputs are of no kind that a model takes", inputs, _WAY_OUT)
     found = False
     for each in inputs:
         found = True
@@ -57,7 +81,7 @@ def _tensor(value: object, name: str) -> Tensor:
         raise InputError(f"{name} is empty, its shape", tuple(value.shape), _WAY_OUT)
     bad = ~torch.isfinite(value)
     if name.endswith("mask"):
-        bad &= value != -torch.inf  # one that is added to logits hides by -inf
+        bad &= value != -torch.inf  # a mask that is added to the logits hides tokens by -inf
     if bool(bad.any()):
         place = bad.nonzero()[0].tolist()
         raise InputError(
@@ -69,12 +93,12 @@ def _tensor(value: object, name: str) -> Tensor:
 
 
 def require_module(model: object) -> nn.Module:
-    """The model itself, or an InputError when it is none."""
+    """`model` itself, or an InputError when it is no torch module."""
     if not isinstance(model, nn.Module):
         raise InputError(
             "a model must be a torch.nn.Module",
             type(model).__name__,
-            "For a folder or a hub id use `attnrate profile`, or load it first.",
+            "Open a folder or a hub id with attnrate.load_model first.",
         )
     return model
 
@@ -85,16 +109,17 @@ def not_finite(model: nn.Module) -> list[str]:
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Whether no number of a tensor is nan or inf.
+    """Whether all numbers of a tensor are finite.
 
-    They survive in the extremes, so that nothing of the tensor's own size is made.
+    Only the least and the largest number are looked at, because nan and inf show in them; so no
+    second tensor of the same size is made.
     """
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     return not values.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(values))).all())
 
 
 def size(batch: Batch) -> int:
-    """How many inputs there are in a batch; entries of size 1 serve all of them."""
+    """The number of inputs in a batch; an entry with one row serves all inputs."""
     if isinstance(batch, Tensor):
         return int(batch.shape[0])
     own = {name: value for name, value in batch.items() if not _for_all(name, value)}
@@ -115,7 +140,7 @@ def _for_all(name: str, value: Tensor) -> bool:
 
 
 def pick(batch: Batch, inputs: list[int]) -> Batch:
-    """Some inputs of a batch."""
+    """The batch of those inputs whose numbers are given."""
     if isinstance(batch, Tensor):
         return batch[inputs]
     whole = size(batch)
@@ -126,22 +151,25 @@ def pick(batch: Batch, inputs: list[int]) -> Batch:
 
 
 def kept(batch: Batch, stream: str | None) -> Tensor | None:
-    """Which tokens of a batch are no padding: (inputs, T), by the entry of that name."""
+    """Which tokens of a batch are no padding, as (inputs, T).
+
+    `stream` is the name of the mask in the batch. None means that every token counts.
+    """
     if stream is None or isinstance(batch, Tensor) or stream not in batch:
         return None
     mask = batch[stream]
     if mask.dim() == 4:
-        # a token that no query may look at is padding
+        # a token is padding if no query may attend to it
         seen = mask > torch.finfo(mask.dtype).min / 2 if mask.is_floating_point() else mask.bool()
         return seen.flatten(1, 2).any(1)
     return mask.bool() if mask.dim() == 2 else None
 
 
 def run(model: nn.Module, batch: Batch) -> Any:
-    """What the model makes of a batch, on its own device and with no cache.
+    """The model's output for a batch, computed on the model's device and without a cache of keys.
 
-    Models that draw random numbers when they only look (MAE drops patches) draw the same ones in
-    every run, and the caller's come back afterwards.
+    A model that draws random numbers in evaluation (MAE drops patches) draws the same ones in every
+    run. The state of the caller's generator is restored afterwards.
     """
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     given: dict[str, Tensor] = {"inputs": batch} if isinstance(batch, Tensor) else dict(batch)
@@ -158,7 +186,7 @@ def run(model: nn.Module, batch: Batch) -> Any:
     except (TypeError, ValueError, IndexError, RuntimeError) as problem:
         if isinstance(problem, torch.OutOfMemoryError) or "allocate memory" in str(problem):
             raise NotEnoughMemoryError(
-                f"the memory does not suffice for a batch of {size(batch)} inputs "
+                f"there is not enough memory for a batch of {size(batch)} inputs "
                 f"({first_line(problem)}). Take fewer at a time."
             ) from problem
         raise InputError(
@@ -169,11 +197,11 @@ def run(model: nn.Module, batch: Batch) -> Any:
 
 
 class NotEnoughMemoryError(AttnrateError):
-    """A batch that is too large for the device."""
+    """A batch needs more memory than the device has."""
 
 
 def first_line(problem: Exception) -> str:
-    """The first line of what a library says of a problem, or else the name of its kind."""
+    """The first line of an exception's message, or the name of its class if it has no message."""
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
@@ -188,12 +216,12 @@ def _same_random_numbers(device: torch.device) -> Iterator[None]:
 
 
 def longest(model: nn.Module) -> int | None:
-    """How many tokens a model with learned positions takes; None if there is no such limit."""
+    """The number of learned positions of a model, which limits its tokens; None without any."""
     for name, part in model.named_modules():
         if name.rpartition(".")[2] in ("position_embeddings", "wpe") and isinstance(
             part, nn.Embedding
         ):
-            # RoBERTa and MPNet count positions from behind their padding index.
+            # RoBERTa and MPNet count positions from the one after their padding index.
             first_used = 0 if part.padding_idx is None else part.padding_idx + 1
             return part.num_embeddings - first_used
     return None
@@ -211,16 +239,16 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
 
 @dataclass(frozen=True)
 class Watched:
-    """A model with those of its attention layers that are looked at, and how."""
+    """A model, the attention layers of it that are watched, and the adapter that watches them."""
 
     model: nn.Module
     adapter: Adapter
     sites: Sequence[Site]
 
     def see(self, batch: Batch, see: See) -> set[str]:
-        """Run the model at rest and hand over the first call of each site.
+        """Run the model in evaluation mode and pass the first call of each site to `see`.
 
-        Returns the names of those that were called once more.
+        Returns the names of the sites that were called more than once.
         """
         seen: set[str] = set()
         repeated: set[str] = set()
@@ -240,21 +268,24 @@ class Watched:
         try:
             self.run(batch, first)
         except InputError:
-            # what went wrong in looking is not the inputs' fault
+            # an error inside `see` is not the inputs' fault
             if failed:
                 raise failed[0] from None
             raise
         return repeated
 
     def run(self, batch: Batch, see: See | None = None, edit: Edit | None = None) -> Any:
-        """What the model gives at rest, while calls go to `see` and queries through `edit`."""
+        """The model's output in evaluation mode; calls go to `see`, queries through `edit`."""
         with at_rest(self.model), self.adapter.watch(self.model, list(self.sites), see, edit):
             return run(self.model, batch)
 
 
 @contextmanager
 def at_rest(model: nn.Module) -> Iterator[None]:
-    """In evaluation mode and without gradients; every part's own mode comes back afterwards."""
+    """While it is open, the model is in evaluation mode and without gradients.
+
+    Afterwards each part of the model is in the mode in which it was before.
+    """
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:

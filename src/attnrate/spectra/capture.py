@@ -1,8 +1,8 @@
-"""What attention computes, as the rest of this room sees it: sites, calls, and how to watch them.
+"""Attention as the rest of this room sees it: sites (layers), their calls, and how to watch them.
 
-An adapter (one file a family under `adapters/`) knows where a family of models makes its queries
-and keys. It lists the model's attention layers as sites, and hands over every call of them while
-the model runs, without changing what the model computes.
+An adapter knows where a family of models makes its queries and keys. It lists the attention layers
+of a model as sites, and passes on every call of them while the model runs, without changing what
+the model computes.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from torch import nn
 from attnrate.errors import InputError
 
 Tensor = torch.Tensor
-#: What families call the parts that make queries, keys and values
+#: The names of the parts that make queries, keys and values, by family
 PROJECTIONS = (
     ("query", "key", "value"),  # BERT and its relatives, ViT as it was
     ("q_proj", "k_proj", "v_proj"),  # Llama, Mistral, Qwen, Whisper, BART, CLIP, ViT as it is
@@ -27,17 +27,25 @@ PROJECTIONS = (
 )
 Mask = Tensor | Callable[[slice], Tensor] | None
 Streams = tuple[str | None, str | None]
-"""The entries of a batch that tell which queries and which keys are tokens; None: all of them."""
+"""The masks in a batch that mark which queries and which keys are no padding; None: all are."""
 Kept = tuple[Bool[Tensor, "batch T"] | None, Bool[Tensor, "batch S"] | None]
-"""Which queries and which keys are tokens and no padding; None: all of them."""
+"""Which queries and which keys are no padding; None: all are."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """An attention layer of a model: `heads` query heads, `groups` key heads, head size `m_h`.
+    """An attention layer of a model.
 
-    Query head h reads key head h // (heads / groups). `streams` tell padding from tokens. `rotary`
-    says that queries and keys are turned by their positions before they meet.
+    Attributes:
+        name: Its path within the model.
+        module: The torch module.
+        heads: The number of query heads.
+        groups: The number of key heads; query head h uses key head h // (heads / groups).
+        m_h: The head size.
+        kind: "self", or "cross" for attention to another sequence.
+        rotary: Whether queries and keys are turned by their positions before they meet.
+        streams: The masks in a batch that mark padding among queries and among keys.
+
     """
 
     name: str
@@ -52,12 +60,20 @@ class Site:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a site: softmax_s(scale · q(t)ᵀ k(s) + bias + mask) weighs the values v(s).
+    """One call of a site: the weights softmax_s(scale · q(t)ᵀ k(s) + bias + mask) of values v(s).
 
-    Queries and keys are what meets in the product: after rotation and norms. `plain` has them
-    before the rotation, where there is one. `mask` is True where a query may look, or is added to
-    the logits, or is a function that gives some of its rows; `causal` hides s > t besides. `kept`
-    says which queries and keys are no padding, if the call itself knows.
+    Attributes:
+        query: The queries as they meet the keys, after rotation and norms.
+        key: The keys as they meet the queries.
+        value: The values.
+        scale: The factor of the logits.
+        mask: True where a query may attend, or numbers that are added to the logits, or a function
+            that gives some rows of either.
+        bias: The position bias that is added to the logits.
+        causal: Whether s > t is hidden in addition.
+        plain: Queries and keys before the rotation, where there is one.
+        kept: Which queries and keys are no padding, if the call itself knows.
+
     """
 
     query: Float[Tensor, "batch heads T m_h"]
@@ -74,39 +90,39 @@ class Call:
 
 
 def require_call(site: Site, call: Call) -> Call:
-    """The call itself, or an InputError when its sizes are not those that the site says."""
+    """`call` itself, or an InputError when its sizes are not those of its site."""
     said = {"queries": (site.heads, site.m_h), "keys": (site.groups, site.m_h)}
     for name, made in (("queries", call.query), ("keys", call.key)):
         shape = (made.shape[1], made.shape[-1])
         if shape != said[name]:
             raise InputError(
                 f"the adapter says that {site.name} has {said[name][0]} heads of {name} of size "
-                f"{said[name][1]}, and hands over others; their number and size",
+                f"{said[name][1]}, but its calls have others; their number and size",
                 shape,
-                "Mend its sites or its calls (docs/profile.md, 'Another family').",
+                "Correct its sites or its calls (docs/profile.md, 'Another family').",
             )
     return call
 
 
 See = Callable[[Site, Call], None]
-"""Takes every call of a site, in the order in which the model makes them."""
+"""A function that takes each call of a site, in the order in which the model makes them."""
 
 Edit = Callable[[Site, Tensor], Tensor]
-"""Queries (batch, heads, T, m_h) of a site to those that the model shall go on with."""
+"""A function from a site's queries (batch, heads, T, m_h) to those that the model then uses."""
 
 
 @runtime_checkable
 class Adapter(Protocol):
-    """What a file under `adapters/` offers for its family."""
+    """What knows the attention of a family of models."""
 
     @property
     def family(self) -> str:
-        """Its name, for messages and tables."""
+        """The name of the family, for messages and tables."""
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """The attention layers in the order in which they run; [] if the model is of no concern."""
+        """The model's attention layers in the order in which they run; [] for another family."""
 
     def watch(
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> AbstractContextManager[None]:
-        """While it is open, calls of these sites go to `see` and their queries through `edit`."""
+        """While it is open, calls of these sites go to `see`, and their queries through `edit`."""

@@ -1,6 +1,7 @@
-"""A model's folder on disk: its settings, its safetensors files, and what is refused."""
+"""The folder of a model on disk: its config.json, its safetensors files, and what is refused."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,21 +21,26 @@ _WHOLE = "model.safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where every tensor of a folder of safetensors files is."""
+    """The config.json of a model's folder, and which file holds each of its tensors."""
 
     config: dict[str, Any] = field(repr=False)
     place_of: dict[str, Path] = field(repr=False)
 
 
-def local_folder(source: object) -> Path | None:
+def require_source(name: str, value: object) -> str | os.PathLike[str]:
+    """`value` itself, or an InputError when it cannot be the path or the name of a model."""
+    if not isinstance(value, str | os.PathLike) or not str(value).strip():
+        raise InputError(
+            "a model is named by its folder", value, "Pass the path of a folder with config.json."
+        )
+    return value
+
+
+def local_folder(source: str | os.PathLike[str]) -> Path | None:
     """The local folder that `source` names, or None if there is nothing of that name.
 
     The path of a weights file stands for its folder. A pickled file is refused.
     """
-    if not isinstance(source, (str, Path)) or not str(source).strip():
-        raise InputError(
-            "a model is named by its folder", source, "Pass the path of a folder with config.json."
-        )
     path = Path(source).expanduser()
     try:
         if path.is_dir():
@@ -50,9 +56,12 @@ def local_folder(source: object) -> Path | None:
     raise InputError("that file is no model", str(path), "Pass a folder with config.json.")
 
 
-def gguf_file(source: object, folder: Path) -> Path | None:
-    """The one .gguf file of a folder, if it holds no safetensors; several need to be told apart."""
-    path = Path(str(source)).expanduser()
+def gguf_file(source: str | os.PathLike[str], folder: Path) -> Path | None:
+    """The .gguf file that `source` names, or the only one of a folder without safetensors files.
+
+    None if there is no such file; an InputError if the folder has several.
+    """
+    path = Path(source).expanduser()
     if path.suffix == ".gguf" and path.is_file():
         return path
     found = sorted(folder.glob("*.gguf"))
@@ -65,9 +74,10 @@ def gguf_file(source: object, folder: Path) -> Path | None:
 
 
 def open_checkpoint(folder: Path, need_config: bool = True) -> Checkpoint:
-    """Read the folder's settings and where its tensors are; every file is whole, or an error.
+    """Read the config.json of a folder and find the file of each tensor.
 
-    A config.json that asks for code of its own is refused.
+    An InputError says which file is missing or broken. A config.json that asks to run code of the
+    model's own is refused.
     """
     path = folder / "config.json"
     if need_config and not path.is_file():
@@ -88,7 +98,7 @@ def open_checkpoint(folder: Path, need_config: bool = True) -> Checkpoint:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file, or an InputError."""
+    """The JSON object in a file; an InputError if the file holds none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
@@ -142,16 +152,17 @@ def _sharded(folder: Path, index: Path) -> dict[str, Path]:
 
 
 def _tensors(path: Path) -> frozenset[str]:
-    """Names of the file's tensors."""
+    """The names of the tensors in a safetensors file."""
     with opened(path, "a safetensors file is truncated or corrupt") as file:
         return frozenset(file.keys())
 
 
 @contextmanager
 def opened(path: Path, problem: str) -> Iterator[Any]:
-    """A safetensors file, whose header and length are whole; anything else is named by `problem`.
+    """Open a safetensors file for reading.
 
-    What is read from it within the context is covered as well.
+    Whatever goes wrong, on opening or while the file is read, becomes an InputError that begins
+    with `problem`.
     """
     from safetensors import SafetensorError, safe_open
 

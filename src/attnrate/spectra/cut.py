@@ -1,9 +1,9 @@
-"""Cutting heads to a smaller size for real: how, and what it does to attention.
+"""Cutting heads to a smaller size, and measuring how that changes attention.
 
 The pooled spectrum of a head gives the best logits of rank r for all inputs at once. They are
 q'(t)ᵀ k(s) with q' = Pᵀ q and P of rank r, so that W_Q' = Pᵀ W_Q, which has a head of size r:
-P = X Yᵀ with W_Q → Xᵀ W_Q and W_K → Yᵀ W_K. Behind a rotary embedding the cut is one of the rotated
-queries, which no pair of smaller matrices before the rotation makes; it then says what the logits
+P = X Yᵀ with W_Q → Xᵀ W_Q and W_K → Yᵀ W_K. Behind a rotary embedding the rotated queries are cut,
+which no pair of smaller matrices before the rotation can do; the cut then says what the logits
 need, not what can be cut out of the weights.
 """
 
@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 
 from attnrate.errors import InputError
+from attnrate.progress import Progress
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch, Watched
 from attnrate.spectra.capture import Call, Kept, Site
@@ -27,10 +28,13 @@ _ROWS = 2**22  # numbers in a block of attention weights: 16 MB in float32
 
 @dataclass(frozen=True)
 class Loss:
-    """What a cut of a site does, per input and head.
+    """What a cut does to an attention layer, for each input and head.
 
-    `weights`: total variation ½ Σ_s |A'(t, s) - A(t, s)| of the attention weights, mean over t.
-    `output`: ‖(A' - A) V‖ / ‖A V‖, all t together.
+    Attributes:
+        weights: The share of attention that moves: the total variation ½ Σ_s |A'(t, s) - A(t, s)|
+            of the attention weights, mean over the queries t.
+        output: The relative change of the head's output, ‖(A' - A) V‖ / ‖A V‖ over all t.
+
     """
 
     weights: Float[np.ndarray, "inputs heads"]
@@ -38,13 +42,23 @@ class Loss:
 
 
 def projection(query: Gram, key: Gram, ranks: Sequence[int], gauge: bool) -> Projection:
-    """P of every head with q' = Pᵀ q, from the second moments of all queries and keys.
+    """The matrices P that cut heads to smaller ranks, q' = Pᵀ q, from second moments.
 
     With QᵀQ = A Aᵀ, KᵀK = B Bᵀ and AᵀB = U S Vᵀ the best logits of rank r are
     Q A^-ᵀ U_r U_rᵀ Aᵀ Kᵀ.
+
+    Args:
+        query: The second moments of all queries, by heads.
+        key: The second moments of all keys, by key heads.
+        ranks: The new size of each head.
+        gauge: Whether the keys' mean, which softmax cannot see, is taken out.
+
+    Returns:
+        One matrix per head, (heads, m_h, m_h); the identity for a head that keeps its size.
+
     """
     value, vector = torch.linalg.eigh(query.about_zero)
-    # Directions without queries play no part; the bound is that of rounding in float64.
+    # Directions without queries play no part; the bound is the rounding of float64.
     there = value > 1e-13 * value[..., -1:]
     root = torch.where(there, value, 0.0).sqrt()
     inverse = torch.where(there, 1 / root.clamp(min=1e-300), 0.0)
@@ -56,13 +70,13 @@ def projection(query: Gram, key: Gram, ranks: Sequence[int], gauge: bool) -> Pro
     wanted = torch.tensor(list(ranks), device=U.device)
     U = U * (torch.arange(size, device=U.device) < wanted[:, None])[:, None, :]
     P: Tensor = (vector * inverse[..., None, :]) @ U @ U.mT @ A.mT
-    # Whole heads stay as they are, also in directions that these queries never took.
+    # A head that keeps its size stays as it is, also in directions that these queries never took.
     whole = torch.eye(size, dtype=P.dtype, device=P.device)
     return torch.where((wanted >= size)[:, None, None], whole, P)
 
 
 def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
-    """What it does to a call's attention weights and outputs if its queries are cut."""
+    """The change of a call's attention weights and outputs when its queries are cut."""
     query = _emptied(call.query, kept[0])
     shared = query.shape[1] // call.key.shape[1]
     key, value = (
@@ -90,14 +104,26 @@ def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
 
 
 def losses(
-    watched: Watched, inputs: Sequence[Batch], cuts: Sequence[dict[str, Projection]]
+    watched: Watched,
+    inputs: Sequence[Batch],
+    cuts: Sequence[dict[str, Projection]],
+    shown: Progress,
 ) -> list[dict[str, Loss]]:
-    """For each of several cuts (site name to projection) what it does to every site by itself.
+    """Measure several cuts, each layer being cut by itself while the others stay whole.
 
-    Sites that these inputs do not run are left out; of those that run several times, the first.
+    Args:
+        watched: The model and its layers.
+        inputs: The batches to measure on.
+        cuts: For each cut the projections by the names of layers.
+        shown: Where progress is shown.
+
+    Returns:
+        For each cut what it does to each layer, by the layer's name. Layers that do not run on
+        these inputs are left out; where a layer runs more than once, its first run counts.
+
     """
     found: list[dict[str, list[Loss]]] = [{} for _ in cuts]
-    for batch in inputs:
+    for number, batch in enumerate(inputs, start=1):
 
         def see(site: Site, call: Call, batch: Batch = batch) -> None:
             kept = kept_tokens(site, call, batch)
@@ -105,11 +131,12 @@ def losses(
                 into.setdefault(site.name, []).append(loss(call, cut[site.name], kept))
 
         watched.see(batch, see)
+        shown.at(f"measuring cuts: batch {number} of {len(inputs)}", number / len(inputs))
     return [{name: _joined(each) for name, each in one.items()} for one in found]
 
 
 def run_cut(watched: Watched, batch: Batch, cut: dict[str, Projection]) -> object:
-    """What the model gives when all of these sites are cut at once."""
+    """The model's output for a batch when all layers of `cut` are cut at once."""
 
     def edit(site: Site, query: Tensor) -> Tensor:
         return (query.double() @ cut[site.name].to(query.device)).to(query)
@@ -118,7 +145,7 @@ def run_cut(watched: Watched, batch: Batch, cut: dict[str, Projection]) -> objec
 
 
 def kept_tokens(site: Site, call: Call, batch: Batch) -> Kept:
-    """Which queries and keys are no padding, from the call itself or from the batch."""
+    """Which queries and keys of a call are no padding: what the call says, or else the batch."""
     found = []
     for kept, stream, rows in zip(call.kept, site.streams, (call.query, call.key), strict=True):
         said = batches.kept(batch, stream) if kept is None else None
@@ -141,7 +168,7 @@ def _joined(parts: Sequence[Loss]) -> Loss:
 
 
 def _emptied(x: Tensor, kept: Tensor | None) -> Tensor:
-    """Without what a model leaves in padding, which may be inf or nan."""
+    """`x` with zeros in place of padding, where a model may leave inf or nan."""
     return x if kept is None else x.masked_fill(~kept[:, None, :, None], 0.0)
 
 

@@ -22,7 +22,14 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True)
 class Gram:
-    """Second moments of vectors x: Σ (x - x̄)(x - x̄)ᵀ, x̄, and how many there are."""
+    """The second moments of some vectors x.
+
+    Attributes:
+        spread: Σ (x - x̄)(x - x̄)ᵀ.
+        mean: The mean x̄.
+        count: The number of vectors.
+
+    """
 
     spread: Float[Tensor, "*many m m"]
     mean: Float[Tensor, "*many m"]
@@ -32,9 +39,9 @@ class Gram:
     def of(
         cls, x: Float[Tensor, "batch heads T m"], kept: Bool[Tensor, "batch T"] | None = None
     ) -> "Gram":
-        """The moments of every input's and head's rows, without the rows that are not kept."""
-        # A copy of our own, laid out by heads, which is then changed in place: the passes over
-        # memory cost as much as the products.
+        """The moments of the rows of each input and head; `kept` says which rows count."""
+        # A copy, laid out by heads, is changed in place: passes over memory cost as much as the
+        # products.
         rows = x.detach()
         if rows.device.type == "mps":  # which has no float64
             rows, kept = rows.cpu(), None if kept is None else kept.cpu()
@@ -46,7 +53,7 @@ class Gram:
         else:
             padding = ~kept[:, None, :, None]
             count = kept.sum(-1, keepdim=True).to(own).expand(own.shape[:2])
-            # filled and not multiplied: what a model leaves in padding may be inf or nan
+            # filled and not multiplied by zero: padding may hold inf or nan
             own.masked_fill_(padding, 0.0)
             mean = own.sum(-2) / count.clamp(min=1)[..., None]
             own -= mean[..., None, :]
@@ -63,11 +70,11 @@ class Gram:
         return Gram(self.spread.cpu(), self.mean.cpu(), self.count.cpu())
 
     def pick(self, inputs: list[int]) -> "Gram":
-        """Some inputs of the batch (the first axis)."""
+        """The moments of those inputs (the first axis) whose numbers are given."""
         return Gram(self.spread[inputs], self.mean[inputs], self.count[inputs])
 
     def pooled(self) -> "Gram":
-        """All inputs of the batch (the first axis) taken together."""
+        """The moments of all inputs (the first axis) taken together."""
         count = self.count.sum(0)
         share = self.count / count.clamp(min=1)
         mean = (share[..., None] * self.mean).sum(0)
@@ -75,7 +82,7 @@ class Gram:
         return Gram((self.spread + apart).sum(0), mean, count)
 
     def joined(self, other: "Gram") -> "Gram":
-        """These vectors and those of the other."""
+        """The moments of these vectors and those of `other` taken together."""
         both = (self.spread, other.spread), (self.mean, other.mean), (self.count, other.count)
         return Gram(*(torch.stack(pair) for pair in both)).pooled()
 
@@ -83,9 +90,18 @@ class Gram:
 def spectra(
     query: Gram, key: Gram, scale: float
 ) -> tuple[Float[Tensor, "*many heads m"], Float[Tensor, "*many heads m"]]:
-    """σ_k of scale · QKᵀ / √(T S), largest first: with its rows' means taken out, and with them.
+    """The singular values of scale · QKᵀ / √(T S), largest first, in both gauges.
 
-    The last of the leading axes counts heads; several query heads may share a key head.
+    Args:
+        query: The moments of queries; the last of the leading axes counts query heads.
+        key: The moments of keys; the last of the leading axes counts key heads, which several
+            query heads may share.
+        scale: The factor of the logits.
+
+    Returns:
+        The singular values with the rows' means taken out (gauge "softmax"), and with them left in
+        (gauge "none").
+
     """
     root = _root(query.about_zero)
     shared = query.count.shape[-1] // key.count.shape[-1]
@@ -104,7 +120,7 @@ def spectra(
 
 
 def _roots(squares: Float[Tensor, "*many m m"]) -> Float[Tensor, "*many m"]:
-    """The roots of the eigenvalues, largest first; those that rounding has made negative are 0."""
+    """The roots of the eigenvalues, largest first; one below 0 is rounding and gives 0."""
     value: Tensor = torch.linalg.eigvalsh(squares)
     return value.clamp(min=0).sqrt().flip(-1)
 
@@ -114,7 +130,7 @@ def _outer(x: Float[Tensor, "*many m"]) -> Float[Tensor, "*many m m"]:
 
 
 def _root(gram: Float[Tensor, "*many m m"]) -> Float[Tensor, "*many m m"]:
-    """A with A Aᵀ = gram: Cholesky's, or by eigenvectors where gram is singular."""
+    """A matrix A with A Aᵀ = gram, by Cholesky, or by eigenvectors where gram is singular."""
     factor: Tensor
     factor, failed = torch.linalg.cholesky_ex(gram)
     bad = failed > 0

@@ -1,4 +1,4 @@
-"""Images as a model wants them: resized, cropped and normalised, without torchvision."""
+"""Images as a vision model takes them: resized, cropped and normalised, without torchvision."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,21 +8,30 @@ import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError
+from attnrate.extras import missing
 from attnrate.models.vit import ViT
 from attnrate.spectra.checkpoint import read_json
-from attnrate.spectra.load import Loaded
+from attnrate.spectra.load import LoadedModel
 from attnrate.training.feed import PIXEL_DEVIATION, PIXEL_MEAN
 
-# these stretch their positions to the image; their config has the size that they were trained on
+# families that stretch their positions to any image size
 _ANY_SIZE = ("dinov2", "dinov2_with_registers")
 
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """How an image becomes pixel values: height and width at the end, what is cropped, the norm.
+    """How an image becomes pixel values.
 
-    `shortest` scales the shorter side to that many pixels before the middle is cut out; without it
-    the image is stretched to `height` x `width`.
+    Attributes:
+        height: The height at the end, in pixels.
+        width: The width at the end, in pixels.
+        shortest: The length, in pixels, that the shorter side gets before the middle of the image
+            is cut out; None stretches the image to `height` x `width` instead.
+        resample: The way of resizing, as a number of Pillow.
+        factor: What the values 0 to 255 are multiplied by.
+        mean: What is subtracted from each channel after that.
+        std: What each channel is divided by after that.
+
     """
 
     height: int
@@ -34,7 +43,7 @@ class ImageSettings:
     std: tuple[float, ...]
 
     def pixels(self, path: Path) -> Float[np.ndarray, "3 height width"]:
-        """The image in a file as the model wants it."""
+        """The image in a file as an array that the model takes."""
         from PIL import Image
 
         with Image.open(path) as opened:
@@ -52,10 +61,10 @@ class ImageSettings:
         return np.ascontiguousarray(values.transpose(2, 0, 1), dtype=np.float32)
 
 
-def image_settings(loaded: Loaded) -> ImageSettings:
-    """What preprocessor_config.json in the model's folder says, or sane settings without it.
+def image_settings(loaded: LoadedModel) -> ImageSettings:
+    """The settings in the model's preprocessor_config.json, or usual ones without that file.
 
-    A model of our own takes what `train` has shown to it.
+    A ViT of `train` gets the settings that it was trained with.
     """
     if isinstance(loaded.model, ViT):
         side = loaded.model.settings.image
@@ -97,11 +106,11 @@ def _pair(size: Any) -> tuple[int, int] | None:
 
 
 def require_readable(files: list[Path]) -> None:
-    """An InputError that names the files which are no images, before any work is done."""
+    """Raise an InputError with the names of the files that cannot be read as images."""
     try:
         from PIL import Image
     except ImportError:
-        raise InputError("Pillow is needed to read images", "PIL", "Install pillow.") from None
+        raise missing("pillow", "hf", "reading images", files[0].name) from None
     bad = []
     for path in files:
         try:

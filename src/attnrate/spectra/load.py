@@ -1,26 +1,30 @@
-"""A model from a folder or a hub, ready to be run: whole, finite, and without code of its own."""
+"""Opening a trained model from a folder or a hub: whole, finite, and without code of its own."""
 
 import io
+import os
 import re
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_none
-from attnrate.progress import aside
-from attnrate.spectra.batches import first_line, longest, not_finite
-from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint
+from attnrate.extras import install_command, is_installed, missing
+from attnrate.progress import QUIET, Progress, aside
+from attnrate.settings import by, checked
+from attnrate.shown import Shown
+from attnrate.spectra.batches import first_line, longest, not_finite, require_module
+from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint, require_source
 from attnrate.training.checkpoint import holds_model, read_model
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-# heads of a task that attention does not pass through; checkpoints often come without them
+# heads of a task, which attention does not need; checkpoints often come without them
 _UNUSED = re.compile(r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|mask_token)(\.|$)")
 _TOKENIZERS = (
     *("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model"),
@@ -30,21 +34,50 @@ _NO_TOKENIZER = "Put its tokenizer.json there, or pass token ids in an .npz file
 _HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A model with what its inputs are made by.
+@dataclass(frozen=True, repr=False)
+class LoadedModel(Shown):
+    """A model opened from files, with what is needed to make inputs for it.
 
-    `longest` is how many tokens it can take, None if there is no limit of that kind.
+    Attributes:
+        model: The torch module: without the head of its task, in float32, in evaluation mode, on
+            the CPU.
+        name: The name of its folder, or its id on the hub.
+        folder: The folder with its files.
+        longest: The largest number of tokens that it takes; None if there is no such limit.
+        gguf: The name of its .gguf file; None if its weights are in safetensors files.
+
+    Examples:
+        >>> from transformers import BertConfig, BertModel
+        >>> sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+        >>> BertModel(BertConfig(**sizes, vocab_size=50)).save_pretrained("tiny-bert")
+        >>> loaded = ar.load_model("tiny-bert")
+        >>> loaded
+        tiny-bert: BertModel with ... parameters, from tiny-bert, at most 512 tokens
+
     """
 
-    model: nn.Module = field(repr=False)
+    model: nn.Module
     name: str
     folder: Path
     longest: int | None
     gguf: str | None = None
 
+    def __str__(self) -> str:
+        count = sum(parameter.numel() for parameter in self.model.parameters())
+        kind = type(self.model).__name__
+        most = "" if self.longest is None else f", at most {self.longest:,} tokens"
+        return f"{self.name}: {kind} with {count:,} parameters, from {self.folder}{most}"
+
     def tokenizer(self) -> Any:
-        """The tokenizer of the folder, or an InputError when it has none."""
+        """The tokenizer of the model's folder.
+
+        Returns:
+            A tokenizer of transformers.
+
+        Raises:
+            InputError: The folder has no tokenizer, or none that transformers can open.
+
+        """
         asked = {} if self.gguf is None else {"gguf_file": self.gguf}
         # without these files transformers makes an empty tokenizer for some families
         held = [name for name in _TOKENIZERS if (self.folder / name).is_file()]
@@ -57,32 +90,64 @@ class Loaded:
             )
 
 
-def load(source: object) -> Loaded:
-    """Open a model: a folder with config.json and safetensors, one with a .gguf, or a hub id.
+ModelLike: TypeAlias = nn.Module | LoadedModel
 
-    A folder of `train` is one, too.
 
-    The model comes without the head of its task, in float32, in eval mode, on the CPU. Pickled
-    checkpoints and models with code of their own are refused; so are tensors that are missing
-    (transformers would fill them with random numbers) or not finite.
+def module_of(model: ModelLike) -> nn.Module:
+    """The torch module of a model, whether it was opened by `load_model` or made by the user."""
+    return model.model if isinstance(model, LoadedModel) else model
+
+
+def require_model(name: str, value: object) -> ModelLike:
+    """`value` itself, or an InputError when it is neither a torch module nor an opened model."""
+    return value if isinstance(value, LoadedModel) else require_module(value)
+
+
+@checked
+def load_model(source: Annotated[str | os.PathLike[str], by(require_source)]) -> LoadedModel:
+    """Open a trained model from a folder or from the Hugging Face hub.
+
+    The folder has config.json and safetensors files, or one .gguf file, or it is a folder of
+    `train`. All but the last need the package transformers. Nothing of the model's own code is
+    run: pickled checkpoints and models that bring code are refused. So are models with tensors that
+    are missing, which transformers would fill with random numbers, or not finite.
+
+    Args:
+        source: The path of the folder or of a weights file in it, or the id of a model on the hub,
+            such as "sentence-transformers/all-MiniLM-L6-v2".
+
+    Returns:
+        The model with its name, its folder and its tokenizer, for `profile` and `read_text`.
+
+    Raises:
+        InputError: There is no such model, it is not whole, or it cannot be opened safely.
+
+    Examples:
+        >>> from transformers import BertConfig, BertModel
+        >>> sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+        >>> BertModel(BertConfig(**sizes, vocab_size=50)).save_pretrained("tiny-bert")
+        >>> ar.load_model("tiny-bert").longest
+        512
+
     """
     folder = local_folder(source)
     name = str(source) if folder is None else folder.resolve().name
-    if folder is None:
-        folder = _from_hub(str(source))
-    quantised = gguf_file(source, folder)
-    if holds_model(folder):
-        model = read_model(folder)
-    elif quantised is None:
-        open_checkpoint(folder)
-        model = _from_safetensors(folder)
-    else:
-        model = _from_gguf(quantised)
+    with Progress(f"opening {name}", after=QUIET):
+        if folder is None:
+            folder = _from_hub(str(source))
+        quantised = gguf_file(source, folder)
+        if holds_model(folder):
+            model = read_model(folder)
+        elif quantised is None:
+            open_checkpoint(folder)
+            model = _from_safetensors(folder)
+        else:
+            model = _from_gguf(quantised)
     bad = not_finite(model)
     said = f"{len(bad)} tensors of the model hold nan or inf"
     require_none(said, bad[:5], "Train or download the model again.")
     gguf = None if quantised is None else quantised.name
-    return Loaded(model.float().eval(), name, folder, longest_of(model), gguf)
+    return LoadedModel(model.float().eval(), name, folder, longest_of(model), gguf)
 
 
 def _from_safetensors(folder: Path) -> nn.Module:
@@ -100,7 +165,12 @@ def _from_safetensors(folder: Path) -> nn.Module:
 
 
 def _from_gguf(file: Path) -> nn.Module:
-    """Built and filled here: from_pretrained would want accelerate for the same thing."""
+    """Build the model and fill it with the tensors of a .gguf file.
+
+    from_pretrained of transformers could do this too, but needs the package accelerate.
+    """
+    if not is_installed("gguf"):
+        raise missing("gguf", "hf", "a .gguf file", str(file))
     with _opening(file) as transformers:
         from transformers import modeling_gguf_pytorch_utils
         from transformers.initialization import no_init_weights
@@ -110,8 +180,8 @@ def _from_gguf(file: Path) -> nn.Module:
             model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
         reader: Any = modeling_gguf_pytorch_utils
         read = reader.load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=model)
-        missing = model.load_state_dict(read["tensors"], strict=False).missing_keys
-    _require_all(missing, file)
+        lacking = model.load_state_dict(read["tensors"], strict=False).missing_keys
+    _require_all(lacking, file)
     return cast(nn.Module, model.base_model)
 
 
@@ -122,7 +192,7 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        # the hub's own bars are welcome on a terminal: a download can be long
+        # on a terminal the hub's own progress bars are shown: a download can be long
         hush = aside() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
         with hush, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -131,7 +201,7 @@ def _from_hub(name: str) -> Path:
                     name, allow_patterns=list(_HUB_FILES), ignore_patterns=["*/*", "consolidated*"]
                 )
             )
-    except Exception as problem:  # the hub's client has many kinds, and those of its own client
+    except Exception as problem:  # the client raises errors of many kinds
         raise InputError(
             f"there is no such folder, and the hub did not give a model of that name "
             f"({_said(problem)})",
@@ -146,7 +216,17 @@ def _opening(
     what: str = "transformers cannot open the model",
     remedy: str = "Check config.json against the weights, or profile a live torch.nn.Module.",
 ) -> Iterator[Any]:
-    """The library without its bars, notes and warnings; what it raises becomes an InputError."""
+    """transformers without its progress bars, notes and warnings; its errors become InputErrors.
+
+    Args:
+        path: The file or folder that is opened.
+        what: What the InputError says first.
+        remedy: What the InputError advises.
+
+    Yields:
+        The package transformers.
+
+    """
     transformers = _transformers()
     logging = transformers.utils.logging
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -158,6 +238,11 @@ def _opening(
             yield transformers
     except (InputError, MemoryError):
         raise
+    except ImportError as problem:
+        said = f"{what}, because a package that it needs is not installed ({_said(problem)})"
+        raise InputError(
+            said, str(path), f"Install it: {install_command('transformers', 'hf')}"
+        ) from None
     except Exception as problem:  # of any kind: KeyError for a model type, RuntimeError for shapes
         said = f"{what} ({type(problem).__name__}: {_said(problem)})"
         raise InputError(said, str(path), remedy) from None
@@ -171,14 +256,12 @@ def _transformers() -> Any:
     try:
         import transformers
     except ImportError:
-        raise InputError(
-            "transformers is needed to open a model", "transformers", 'Install "attnrate[hf]".'
-        ) from None
+        raise missing("transformers", "hf", "opening a model", "transformers") from None
     return transformers
 
 
-def _require_all(missing: Any, path: Path) -> None:
-    needed = sorted(name for name in missing if not _UNUSED.search(name))
+def _require_all(lacking: Any, path: Path) -> None:
+    needed = sorted(name for name in lacking if not _UNUSED.search(name))
     require_none(
         f"{len(needed)} tensors of the model are missing from its files",
         needed[:5],
@@ -187,7 +270,10 @@ def _require_all(missing: Any, path: Path) -> None:
 
 
 def longest_of(model: nn.Module) -> int | None:
-    """How many tokens: as many as learned positions, else what the settings say."""
+    """The largest number of tokens that a model takes, or None if there is no limit.
+
+    It is the number of learned positions, or else what the model's config says.
+    """
     learned = longest(model)
     config: Any = getattr(model, "config", None)
     if learned is not None or config is None:

@@ -1,14 +1,15 @@
 """Profiling a model: one pass for the spectra, a second over a few inputs for what cuts cost.
 
-For every call of an attention layer the second moments of queries and keys are taken (estimate.py)
-and turned into the spectra of each input; their sums over all inputs give the pooled spectrum.
-Nothing of size T × T is formed, and no input is kept but the few that cuts are measured on; those
-have no part in the cuts themselves, so that what is measured holds for inputs that come later.
+For each call of an attention layer, estimate.py takes the second moments of queries and keys and
+turns them into the spectra of each input; the sums of the moments give the pooled spectrum. No
+matrix of size T × T is formed. Only the few inputs on which cuts are measured are kept. They have
+no part in making the cuts, so that what is measured holds for inputs that come later.
 """
 
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import torch
@@ -17,65 +18,120 @@ from torch import nn
 from attnrate.errors import (
     AccuracyWarning,
     InputError,
-    require_choice,
     require_none,
     require_whole,
 )
 from attnrate.fitting.provenance import provenance
+from attnrate.progress import QUIET, Progress
+from attnrate.settings import Natural, by, checked
 from attnrate.spectra import batches
 from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.batches import Batch, Watched
+from attnrate.spectra.batches import Batch, Inputs, Watched, count_of, require_inputs
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.cut import kept_tokens, losses
 from attnrate.spectra.estimate import Gram, spectra
+from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
 from attnrate.spectra.measures import SHARES, rank_of
-from attnrate.spectra.result import GAUGES, Gauge, LayerSpectra, Profile, Stage
+from attnrate.spectra.result import LayerSpectra, Profile, Stage
+from attnrate.words import GAUGES, Gauge, GaugeLike, require_gauge
 
 Tensor = torch.Tensor
 _KEPT = ("name", "kind", "heads", "groups", "m_h", "rotary")  # what a profile keeps of a site
+#: Frames between a public function that is `checked` and whoever calls it
+_CHECKED_FRAMES = 4
+
+Layers: TypeAlias = int | str | Iterable[int | str]
+"""Attention layers of a model: one number or name, or several."""
 
 
+def _require_layers(name: str, value: object) -> Layers | None:
+    """`value` itself; an InputError when it cannot be numbers or names of layers."""
+    if value is None or isinstance(value, Iterable):
+        return value
+    return require_whole(name, value, 0)
+
+
+@checked
 def profile(
-    model: object,
-    inputs: object,
-    gauge: object = "softmax",
+    model: Annotated[ModelLike, by(require_model)],
+    inputs: Annotated[Inputs, by(require_inputs)],
+    gauge: GaugeLike = "softmax",
     *,
-    layers: object = None,
-    cut_inputs: object = 8,
+    layers: Annotated[Layers | None, by(_require_layers)] = None,
+    cut_inputs: Natural = 8,
     name: str | None = None,
+    progress: bool | None = None,
 ) -> Profile:
-    """The spectra of every head's pre-softmax logits over the inputs.
+    """Measure what each attention head of a trained model uses of its dimensions.
 
-    `inputs` is a batch (a dictionary of tensors by the names of the model's arguments, or a tensor)
-    or an iterable of batches, which is read once. `layers` are numbers or names of attention
-    layers, all by default. What it costs to cut heads is measured on the first `cut_inputs` inputs,
-    with cuts made from the others; 0 leaves that out. `gauge` is "softmax" or "none"; both are
-    computed, this one is shown.
+    The model is run on the inputs in evaluation mode; it is not changed. For each head the singular
+    values of its logits, the matrix that goes into softmax, say how many dimensions the head uses.
+    What smaller heads would cost is measured by cutting them for real. See docs/profile.md for the
+    definitions and for the models that are known.
+
+    Args:
+        model: A torch module, or a model opened by `load_model`.
+        inputs: A batch (a dictionary of tensors by the names of the model's arguments, or a tensor
+            for a model with one argument), or several batches one after another.
+        gauge: "softmax" takes out of the logits what softmax cannot see, the mean of each row;
+            "none" leaves it in. Both are computed; this one is shown.
+        layers: Numbers or names of the attention layers to profile; all by default.
+        cut_inputs: The number of inputs on which cuts are measured. They are the first ones, and
+            have no part in making the cuts; some inputs are always left to make cuts from. 0
+            measures no cuts.
+        name: The model's name in tables and figures; the name of its folder or class by default.
+        progress: True writes plain lines where there is no terminal; False shows nothing. By
+            default a terminal or a notebook shows a live line after a second.
+
+    Returns:
+        The spectra of all heads, with `to_frame`, `plot`, `plot_ranks`, and `advise` to go on.
+
+    Raises:
+        InputError: The model's attention is of no known family, or the model cannot be run on the
+            inputs.
+
+    Warns:
+        AccuracyWarning: Some attention of the model is of no known family, or a layer runs more
+            than once in a pass.
+
+    Examples:
+        >>> import torch
+        >>> layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        >>> found = ar.profile(layer, torch.randn(4, 20, 16), cut_inputs=2)
+        >>> [(one.name, one.heads, one.m_h) for one in found.layers]
+        [('self_attn', 2, 8)]
+        >>> found.pooled(layer=0, head=0).shape
+        (8,)
+
     """
-    shown = require_choice("gauge", gauge, GAUGES)
-    sample_size = require_whole("cut_inputs", cut_inputs, 0)
-    model = batches.require_module(model)
-    adapter, sites = adapter_for(model)
-    _warn_of_unknown(model, sites)
+    shown = require_gauge("gauge", gauge)
+    module = module_of(model)
+    adapter, sites = adapter_for(module)
+    _warn_of_unknown(module, sites)
     chosen = chosen_sites(sites, layers)
-    watched = Watched(model, adapter, list(chosen.values()))
-    found = {site.name: _Spectra(number, site, model) for number, site in chosen.items()}
+    watched = Watched(module, adapter, list(chosen.values()))
+    found = {site.name: _Spectra(number, site, module) for number, site in chosen.items()}
     sample: list[Batch] = []
     repeated: set[str] = set()
-    for batch, held in _held_out(batches.batches(inputs), sample_size):
+    total = count_of(inputs)
+    with Progress("spectra", wanted=progress, after=QUIET) as line:
+        held_out = _held_out(batches.batches(inputs), cut_inputs)
+        for number, (batch, held) in enumerate(held_out, start=1):
 
-        def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
-            found[site.name].add(call, batch, held)
+            def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
+                found[site.name].add(call, batch, held)
 
-        repeated |= watched.see(batch, see)
-        if held:
-            sample.append(batches.pick(batch, held))
+            repeated |= watched.see(batch, see)
+            if held:
+                sample.append(batches.pick(batch, held))
+            of = "" if total is None else f" of {total}"
+            line.at(f"spectra: batch {number}{of}", None if total is None else number / total)
     if repeated:
         warnings.warn(
             f"of layers that run more than once in a pass only the first run counts: "
             f"{', '.join(sorted(repeated))}",
             AccuracyWarning,
-            stacklevel=2,
+            stacklevel=1 + _CHECKED_FRAMES,
         )
     used = [site for site in watched.sites if found[site.name].calls]
     if not used:
@@ -87,9 +143,11 @@ def profile(
         )
     done = [found[site.name].done() for site in used]
     if sample:
-        done = _with_cuts(replace(watched, sites=used), sample, done, shown)
+        with Progress("cutting heads", wanted=progress, after=QUIET) as line:
+            done = _with_cuts(replace(watched, sites=used), sample, done, shown, line)
+    own = model.name if isinstance(model, LoadedModel) else type(module).__name__
     return Profile(
-        model=name or type(model).__name__,
+        model=name or own,
         family=adapter.family,
         gauge=shown,
         layers=tuple(done),
@@ -99,11 +157,11 @@ def profile(
 
 
 def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[tuple[Batch, list[int]]]:
-    """Every batch with the inputs in it on which cuts are measured and from which none is made.
+    """Each batch with the numbers of its inputs on which cuts are measured.
 
-    They are the first ones, in a row: pieces of one text that lie side by side are alike, so taking
-    every second one would measure on what the cuts nearly know. Some are always left to make cuts
-    from, of a single batch half, but for a single input.
+    They are the first inputs, in a row: neighbouring pieces of a text are alike, so taking every
+    second one would measure cuts on what they nearly know. Some inputs are always left to make cuts
+    from: half of a single batch, and the only input if there is one.
     """
     rest = iter(given)
     batch = next(rest)
@@ -124,7 +182,7 @@ def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[tuple[Batch, list
 
 
 class _Spectra:
-    """What is gathered of one site while batches go by."""
+    """The spectra and moments of one site, collected batch by batch."""
 
     def __init__(self, number: int, site: Site, model: nn.Module) -> None:
         self.number, self.site, self._model = number, site, model
@@ -137,7 +195,10 @@ class _Spectra:
         self._bias: Tensor | None = None
 
     def add(self, call: Call, batch: Batch, held: list[int]) -> None:
-        """The spectra of a call's inputs, and its moments to the sums; `held` make no cuts."""
+        """Add the spectra and the moments of a call.
+
+        `held` are the numbers of the inputs that have no part in making cuts.
+        """
         if call.query.shape[0] != batches.size(batch):
             raise InputError(
                 f"{self.site.name} sees another number of inputs than the batch has along its "
@@ -168,11 +229,11 @@ class _Spectra:
 
     @property
     def tokens(self) -> np.ndarray:
-        """How many queries each input has."""
+        """The number of queries of each input."""
         return np.concatenate(self._tokens)
 
     def done(self) -> LayerSpectra:
-        """The layer's spectra, without cuts yet."""
+        """The layer's spectra so far, without cuts."""
         pooled = {
             (stage, gauge): sigma.cpu().numpy()
             for stage, moments in self._moments.items()
@@ -199,9 +260,9 @@ def _sum(before: tuple[Gram, Gram] | None, query: Gram, key: Gram) -> tuple[Gram
 
 
 def _with_cuts(
-    watched: Watched, sample: list[Batch], done: list[LayerSpectra], gauge: Gauge
+    watched: Watched, sample: list[Batch], done: list[LayerSpectra], gauge: Gauge, shown: Progress
 ) -> list[LayerSpectra]:
-    """The layers with what it does to them to cut each to the ranks that hold its energy."""
+    """The layers, with the measured effect of cutting their heads to the ranks of the shares."""
     ranks = [
         {layer.name: rank_of(layer.pooled["logits", gauge], share) for layer in done}
         for share in SHARES
@@ -209,7 +270,7 @@ def _with_cuts(
     cuts = [
         {layer.name: layer.cut_to(of[layer.name].tolist(), gauge) for layer in done} for of in ranks
     ]
-    measured = losses(watched, sample, cuts)
+    measured = losses(watched, sample, cuts, shown)
     return [
         replace(
             layer,
@@ -224,7 +285,7 @@ def _with_cuts(
 
 
 def _warn_of_unknown(model: nn.Module, sites: list[Site]) -> None:
-    """Say which attention of the model no adapter knows, if it knows some of it."""
+    """Warn of attention modules that are outside all known attention layers of the model."""
     within = {id(part) for site in sites for part in site.module.modules()}
     unknown = {
         type(part).__name__
@@ -236,17 +297,15 @@ def _warn_of_unknown(model: nn.Module, sites: list[Site]) -> None:
         warnings.warn(
             f"attention that no adapter knows is left out: {', '.join(sorted(unknown))}",
             AccuracyWarning,
-            stacklevel=3,
+            stacklevel=2 + _CHECKED_FRAMES,
         )
 
 
-def chosen_sites(sites: list[Site], layers: object) -> dict[int, Site]:
-    """The sites that were asked for, by their numbers."""
+def chosen_sites(sites: list[Site], layers: Layers | None) -> dict[int, Site]:
+    """The sites that were asked for, by their numbers; all of them without a request."""
     if layers is None:
         return dict(enumerate(sites))
     asked = [layers] if isinstance(layers, str | int) else layers
-    if not isinstance(asked, Iterable):
-        raise InputError("layers must be numbers or names of layers", layers)
     names = [site.name for site in sites]
     picked = set()
     for layer in asked:
@@ -262,7 +321,7 @@ def chosen_sites(sites: list[Site], layers: object) -> dict[int, Site]:
 
 
 def _check(site: Site, model: nn.Module, *moments: Gram) -> None:
-    """An InputError for inputs without tokens, and for queries or keys that are not finite."""
+    """Raise an InputError for inputs without tokens and for queries or keys that are not finite."""
     for each in moments:
         empty = (each.count[:, 0] == 0).nonzero()[:, 0].tolist()
         said = f"inputs are nothing but padding in {site.name}; their numbers in the batch"
@@ -270,7 +329,7 @@ def _check(site: Site, model: nn.Module, *moments: Gram) -> None:
     if not all(bool(torch.isfinite(each.spread).all()) for each in moments):
         broken = batches.not_finite(model)
         raise InputError(
-            f"queries or keys of {site.name} are not finite; the model's weights that are not",
+            f"queries or keys of {site.name} are not finite, and of the model's weights {{value}}",
             broken or "none",
             "Load these weights anew."
             if broken

@@ -1,12 +1,13 @@
-"""Inputs of a model from files: running text, a folder of images, or arrays, as batches."""
+"""Reading inputs of a model from files, as batches: running text, a folder of images, arrays."""
 
 import codecs
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,27 +16,51 @@ from torch import nn
 from attnrate.errors import InputError, require_whole
 from attnrate.models.vit import ViT
 from attnrate.settings import Count, by, checked
+from attnrate.shown import Shown
 from attnrate.spectra.images import image_settings, require_readable
-from attnrate.spectra.load import Loaded, longest_of
+from attnrate.spectra.load import LoadedModel, ModelLike, longest_of, module_of, require_model
+from attnrate.spectra.measures import counted
 
 Tensor = torch.Tensor
-Batch = dict[str, Tensor]
+Batch: TypeAlias = dict[str, Tensor]
 Length = Annotated[int, by(require_whole, 2)]
+_USUAL_LENGTH = 512  # tokens
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".webp")
 _TOKENS = ("input_ids", "decoder_input_ids")
 _MASKS = ("attention_mask", "decoder_attention_mask")
 _LONGEST_WORD = 100  # characters
-_BYTES_PER_TOKEN = 8  # more than most text needs; where it is not enough, all of it is read
+_BYTES_PER_TOKEN = 8  # more than most text needs; where it is not enough, the whole file is read
 
 
-@dataclass(frozen=True)
-class Batches:
-    """Batches that can be gone through as often as one likes; each is made when its turn comes."""
+@dataclass(frozen=True, repr=False)
+class Batches(Shown):
+    """Batches of inputs that can be gone through any number of times.
+
+    A batch is made when its turn comes, so that a large file does not fill the memory.
+
+    Attributes:
+        inputs: The number of inputs in all batches together.
+        size: The number of inputs in a batch; the last may have fewer.
+        make: Makes the batch of the inputs from a first number to before a last one.
+
+    Examples:
+        >>> import numpy as np, torch
+        >>> np.savez("inputs.npz", x=np.zeros((5, 16, 2), dtype=np.float32))
+        >>> batches = ar.read_arrays(ar.Transformer(2, 1), "inputs.npz", batch=2)
+        >>> batches
+        5 inputs in 3 batches
+        >>> [len(batch["x"]) for batch in batches]
+        [2, 2, 1]
+
+    """
 
     inputs: int
     size: int
-    make: Callable[[int, int], Batch] = field(repr=False)
+    make: Callable[[int, int], Batch]
+
+    def __str__(self) -> str:
+        return f"{counted(self.inputs, 'input')} in {len(self)} batch{'es' * (len(self) > 1)}"
 
     def __len__(self) -> int:
         return -(-self.inputs // self.size)
@@ -45,23 +70,75 @@ class Batches:
             yield self.make(start, min(start + self.size, self.inputs))
 
 
+def _require_file(name: str, value: object) -> Path:
+    """`value` as the path of a file with something in it, or an InputError."""
+    file = Path(value) if isinstance(value, str | os.PathLike) else None
+    if file is None or not file.is_file():
+        raise InputError("there is no such file of inputs", value, "Check the path.")
+    if file.stat().st_size == 0:
+        raise InputError("the file of inputs is empty", str(file), "Put something into it.")
+    return file
+
+
+def _require_images(name: str, value: object) -> Path:
+    """`value` as the path of a folder, or an InputError."""
+    where = Path(value) if isinstance(value, str | os.PathLike) else None
+    if where is None or not where.is_dir():
+        raise InputError("there is no such folder of images", value, "Pass the path of a folder.")
+    return where
+
+
 @checked
 def read_text(
-    loaded: Loaded,
-    path: object,
-    length: Length = 512,
+    loaded: LoadedModel,
+    path: Annotated[str | os.PathLike[str], by(_require_file)],
+    length: Length | None = None,
     batch: Count = 8,
     limit: Count | None = None,
     short: Literal["drop", "pad"] = "drop",
 ) -> Batches:
-    """A text file in UTF-8, tokenised and cut into pieces of `length` tokens with special ones.
+    """Read a text file and cut it into inputs of a language model.
 
-    With a `limit`, that many pieces are spread evenly over the file: pieces side by side are
-    alike, and a model is to be seen on as much as possible. The last piece, which is mostly short,
-    is dropped or, with short="pad", filled up under an attention mask; it stays if it is the only
-    one.
+    The text is tokenised by the model's own tokenizer, with the special tokens that the model is
+    used to, and cut into pieces of one length.
+
+    Args:
+        loaded: A model opened by `load_model`, for its tokenizer.
+        path: A text file in UTF-8.
+        length: The number of tokens in a piece, special ones counted. By default 512, or the
+            largest number that the model takes if that is smaller.
+        batch: The number of pieces in a batch.
+        limit: The largest number of pieces; all by default. They are spread evenly over the file,
+            because neighbouring pieces are alike.
+        short: What becomes of the last piece, which is usually shorter: "drop" leaves it out unless
+            it is the only one, "pad" fills it up under an attention mask.
+
+    Returns:
+        Batches with input_ids and attention_mask, as `profile` takes them.
+
+    Raises:
+        InputError: The file has no text, the model has no fast tokenizer, or the pieces are longer
+            than the model's positions.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from transformers import BertConfig, BertModel
+        >>> sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3}
+        >>> BertModel(BertConfig(**sizes, vocab_size=8)).save_pretrained("tiny-bert")
+        >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "rose", "is"]
+        >>> _ = Path("tiny-bert/vocab.txt").write_text("\\n".join(words))
+        >>> _ = Path("notes.txt").write_text("a rose is a rose is a rose")
+        >>> loaded = ar.load_model("tiny-bert")
+        >>> batches = ar.read_text(loaded, "notes.txt", length=6)
+        >>> batches
+        2 inputs in 1 batch
+        >>> next(iter(batches))["input_ids"].tolist()
+        [[2, 5, 6, 7, 5, 3], [2, 6, 7, 5, 6, 3]]
+
     """
-    file = _file(path)
+    file = Path(path)
+    if length is None:
+        length = min(_USUAL_LENGTH, loaded.longest or _USUAL_LENGTH)
     _require_short("length", length, loaded.longest)
     _require_names(loaded.model, ["input_ids", "attention_mask"])
     tokenizer = loaded.tokenizer()
@@ -92,17 +169,47 @@ def read_text(
 
 @checked
 def read_images(
-    loaded: Loaded, folder: object, batch: Count = 8, limit: Count | None = None
+    loaded: LoadedModel,
+    folder: Annotated[str | os.PathLike[str], by(_require_images)],
+    batch: Count = 8,
+    limit: Count | None = None,
 ) -> Batches:
-    """The images of a folder and those below it (png, jpg, webp), in the order of their names.
+    """Read the images of a folder as inputs of a vision model.
 
-    With a `limit`, that many are spread evenly over them: folders are often made by classes.
-    They are resized, cropped and normalised as preprocessor_config.json says; without that file
-    to the size in the model's settings, with values from -1 to 1.
+    They are resized, cropped and normalised as the model's preprocessor_config.json says. Without
+    that file they get the size in the model's config, and values from -1 to 1. A ViT of `train`
+    gets what it was trained on.
+
+    Args:
+        loaded: A model opened by `load_model`.
+        folder: A folder; all .png, .jpg and .webp files in it and below it are taken, in the order
+            of their names.
+        batch: The number of images in a batch.
+        limit: The largest number of images; all by default. They are spread evenly over the files,
+            because folders are often sorted by class.
+
+    Returns:
+        Batches with pixel_values, or images for a ViT of `train`, as `profile` takes them.
+
+    Raises:
+        InputError: The folder has no image, or one that cannot be read.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from PIL import Image
+        >>> from transformers import ViTConfig, ViTModel
+        >>> sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3}
+        >>> ViTModel(ViTConfig(**sizes, image_size=32, patch_size=8)).save_pretrained("tiny-vit")
+        >>> Path("photos").mkdir()
+        >>> for name in ("one", "two"):
+        ...     Image.fromarray(np.zeros((50, 40, 3), np.uint8)).save(f"photos/{name}.png")
+        >>> batches = ar.read_images(ar.load_model("tiny-vit"), "photos")
+        >>> next(iter(batches))["pixel_values"].shape
+        torch.Size([2, 3, 32, 32])
+
     """
-    where = Path(folder) if isinstance(folder, (str, Path)) else None
-    if where is None or not where.is_dir():
-        raise InputError("there is no such folder of images", folder, "Pass the path of a folder.")
+    where = Path(folder)
     every = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)
     if not every:
         raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
@@ -121,11 +228,37 @@ def read_images(
 
 @checked
 def read_arrays(
-    model: nn.Module, path: object, batch: Count = 8, limit: Count | None = None
+    model: Annotated[ModelLike, by(require_model)],
+    path: Annotated[str | os.PathLike[str], by(_require_file)],
+    batch: Count = 8,
+    limit: Count | None = None,
 ) -> Batches:
-    """Arrays of an .npz file, named as the arguments of the model's forward; inputs come first."""
-    arrays = _arrays(_file(path))
-    _require_names(model, list(arrays))
+    """Read the arrays of an .npz file as inputs of a model.
+
+    Args:
+        model: A torch module, or a model opened by `load_model`.
+        path: A file that numpy.savez has written. Its arrays have the names of the arguments of
+            the model's forward, and the first axis of each counts the inputs.
+        batch: The number of inputs in a batch.
+        limit: The largest number of inputs, taken from the beginning; all by default.
+
+    Returns:
+        Batches of tensors by the names of the arrays, as `profile` takes them.
+
+    Raises:
+        InputError: The names are not those of the model's arguments, the arrays do not fit
+            together, or they hold values that the model does not know.
+
+    Examples:
+        >>> import numpy as np
+        >>> np.savez("inputs.npz", x=np.zeros((5, 16, 2), dtype=np.float32))
+        >>> ar.read_arrays(ar.Transformer(2, 1), "inputs.npz")
+        5 inputs in 1 batch
+
+    """
+    module = module_of(model)
+    arrays = _arrays(Path(path))
+    _require_names(module, list(arrays))
     counts = {name: array.shape[0] if array.ndim else 0 for name, array in arrays.items()}
     if len(set(counts.values())) > 1 or min(counts.values()) == 0:
         raise InputError(
@@ -133,7 +266,7 @@ def read_arrays(
             counts,
             "Stack the inputs along axis 0.",
         )
-    tensors = {name: _tensor(name, array, model) for name, array in arrays.items()}
+    tensors = {name: _tensor(name, array, module) for name, array in arrays.items()}
     inputs = min(counts.values())
 
     def make(start: int, end: int) -> Batch:
@@ -143,22 +276,13 @@ def read_arrays(
 
 
 def _spread(count: int, most: int | None) -> list[int]:
-    """The numbers of at most `most` of `count` things, evenly spread; of all without a limit."""
+    """The numbers of at most `most` things, spread evenly over `count`; all if `most` is None."""
     taken = count if most is None else min(most, count)
     return [number * count // taken for number in range(taken)]
 
 
-def _file(path: object) -> Path:
-    file = Path(path) if isinstance(path, (str, Path)) else None
-    if file is None or not file.is_file():
-        raise InputError("there is no such file of inputs", path, "Check the path.")
-    if file.stat().st_size == 0:
-        raise InputError("the file of inputs is empty", str(file), "Put something into it.")
-    return file
-
-
 def _pieces(tokenizer: Any, file: Path, length: int, most: int | None) -> list[np.ndarray]:
-    """Pieces of token ids, all or `most` that are spread evenly over the file."""
+    """The text as pieces of token ids: all, or `most` of them spread evenly over the file."""
     window = length * _BYTES_PER_TOKEN
     size = file.stat().st_size
     if most is not None and size > most * window:
@@ -170,7 +294,10 @@ def _pieces(tokenizer: Any, file: Path, length: int, most: int | None) -> list[n
 
 
 def _window(tokenizer: Any, file: Path, start: int, window: int, length: int) -> np.ndarray:
-    """A piece of tokens from there on; a longer stretch of text is read where one is too short."""
+    """A piece of tokens from byte `start` on.
+
+    More text than `window` bytes is read where these give fewer than `length` tokens.
+    """
     for width in (window, 8 * window):
         piece = _cut(tokenizer, _text(file, start, width), length)[0]
         if len(piece) == length:
@@ -184,13 +311,16 @@ def _cut(tokenizer: Any, text: str, length: int) -> list[np.ndarray]:
 
 
 def _text(file: Path, start: int = 0, count: int = -1) -> str:
-    """So many bytes from there on as text, from the first whole word; all by default."""
+    """`count` bytes of a file from byte `start` on, as text from the first whole word.
+
+    By default the whole file.
+    """
     with file.open("rb") as opened:
         opened.seek(start)
         raw = opened.read(count)
     skipped = 0
     while start and skipped < min(3, len(raw)) and raw[skipped] & 0b1100_0000 == 0b1000_0000:
-        skipped += 1  # the rest of a character that begins before
+        skipped += 1  # the rest of a character that begins before `start`
     try:
         # a character that is cut in two at the end is left out
         text = codecs.getincrementaldecoder("utf-8")().decode(raw[skipped:], final=count < 0)
@@ -201,7 +331,7 @@ def _text(file: Path, start: int = 0, count: int = -1) -> str:
             "Save it as UTF-8, or pass an .npz file with --inputs.",
         ) from None
     if start:
-        # to the next word, in a script that has spaces between words
+        # on to the next word, where the script has spaces between words
         gap = re.search(r"\s", text[:_LONGEST_WORD])
         text = text[gap.end() :].lstrip() if gap else text
     if count < 0 and not text.strip():
@@ -237,7 +367,7 @@ def _require_names(model: nn.Module, names: list[str]) -> None:
     free = any(argument.kind is argument.VAR_KEYWORD for argument in takes.values())
     known = [name for name in takes if takes[name].kind is not takes[name].VAR_KEYWORD]
     wrong = [name for name in names if name not in known]
-    # a model that takes anything (**kwargs) still has a main input that is known
+    # a model that takes any argument (**kwargs) still has a main input with a known name
     if wrong and (not free or hasattr(model, "main_input_name")):
         raise InputError("the model takes no inputs of these names", wrong, f"It takes {known}.")
     main = getattr(model, "main_input_name", None)

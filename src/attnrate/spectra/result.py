@@ -1,54 +1,96 @@
-"""What a profile says: spectra of every layer and head as arrays, a table, words and violins."""
+"""What a profile says: the spectra of every layer and head as arrays, a table, words, figures."""
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnrate.errors import InputError, require_choice, require_whole
-from attnrate.figures.figure import Figure, Series, Style, Violins, violin_values
+from attnrate.errors import InputError, require_whole
+from attnrate.figures.figure import Figure
+from attnrate.settings import Natural, by, checked
+from attnrate.shown import Shown
 from attnrate.spectra.cut import Loss, Projection, projection
+from attnrate.spectra.drawn import ranks_figure, violins
 from attnrate.spectra.estimate import Gram
 from attnrate.spectra.measures import (
     SHARES,
+    counted,
     law_columns,
     law_counts,
+    percent,
     rank_columns,
     rank_of,
     rank_words,
     share_name,
     stable_rank,
+    uses_all,
 )
-from attnrate.theory.decay import DecayFit, fit_decay
-from attnrate.theory.decay_result import SMOOTH
+from attnrate.theory.decay import Decay, fit_decay
+from attnrate.words import Gauge, require_gauge
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure as Drawing
 
-Stage = Literal["logits", "plain"]
-Gauge = Literal["softmax", "none"]
+    from attnrate.figures.drawing import Drawing
+
 Array = np.ndarray
-STAGES: tuple[Stage, ...] = ("logits", "plain")
-GAUGES: tuple[Gauge, ...] = ("softmax", "none")
-MOST_VIOLINS = 32
-#: Smaller values, as shares of the largest, are rounding of a float32 model and are not drawn
-ROUNDING = 1e-6
+Stage: TypeAlias = Literal["logits", "plain"]
+"""Where queries and keys are looked at: "logits" as they meet, "plain" before rotary embedding."""
+
+#: The columns of a profile's table that a notebook shows
+_FIRST_COLUMNS = ("layer", "head", "m_h", "rank99", "rank999", "stable_rank", "law")
 
 
-@dataclass(frozen=True)
-class LayerSpectra:
-    """The spectra of one attention layer, by stage and gauge.
+def require_layer(name: str, value: object) -> int | str:
+    """`value` as the number or the name of a layer; an InputError when it is neither."""
+    return value if isinstance(value, str) else require_whole(name, value, 0)
 
-    `sigma` has (inputs, heads, m_h), `pooled` (heads, m_h). `query` and `key` are the second
-    moments of queries and keys from which cuts are made: of all inputs but those on which cuts are
-    measured. `cuts` has for each share of the energy the ranks that hold it and what a cut to them
-    does. `bias` is the position bias of the longest input, (heads, T, S). `number` counts the
-    model's attention layers from 0 in the order in which they run, also those not profiled.
+
+def _require_own_gauge(name: str, value: object) -> Gauge | Literal["own"]:
+    return "own" if value == "own" else require_gauge(name, value)
+
+
+Layer = Annotated[int | str, by(require_layer)]
+OwnGauge = Annotated[Gauge | Literal["own"] | None, by(_require_own_gauge)]
+
+
+@dataclass(frozen=True, repr=False)
+class LayerSpectra(Shown):
+    """The spectra of one attention layer.
+
+    Attributes:
+        number: The layer's place among all attention layers of the model, from 0, in the order in
+            which they run.
+        name: The path of the layer within the model.
+        kind: "self" for self attention, "cross" for attention to another sequence.
+        heads: The number of query heads.
+        groups: The number of key heads, fewer than `heads` where query heads share keys.
+        m_h: The head size.
+        rotary: Whether queries and keys are turned by their positions (rotary embedding).
+        scale: The factor of the logits, usually 1/√m_h.
+        sigma: The singular values of each input's logits, (inputs, heads, m_h), by stage and gauge.
+        pooled: The singular values over all inputs together, (heads, m_h), by stage and gauge.
+        query: The second moments of the queries from which cuts are made: `spread`, the sum of
+            (x - mean)(x - mean)ᵀ, `mean` and `count`, by heads. The inputs on which cuts are
+            measured have no part in them.
+        key: The second moments of the keys from which cuts are made.
+        cuts: For each share of the energy the ranks that hold it, one per head, and what a cut to
+            them does: `cuts[0.99][1].weights` is the share of attention that moves, and `.output`
+            the relative change of the head's output, both of shape (inputs, heads).
+        bias: The position bias of the longest input, (heads, T, S); None without one.
+
+    Examples:
+        >>> import torch
+        >>> attention = ar.Transformer(2, 1, n=8, m_h=4)
+        >>> found = ar.profile(attention, torch.rand(4, 16, 2))
+        >>> found.layer(0)
+        layer 0 (last): self attention, 1 head of size 4
+        >>> found.layer(0).pooled["logits", "softmax"].shape
+        (1, 4)
+
     """
 
     number: int
@@ -59,24 +101,59 @@ class LayerSpectra:
     m_h: int
     rotary: bool
     scale: float
-    sigma: Mapping[tuple[Stage, Gauge], Float[Array, "inputs heads m_h"]] = field(repr=False)
-    pooled: Mapping[tuple[Stage, Gauge], Float[Array, "heads m_h"]] = field(repr=False)
-    query: Gram = field(repr=False)
-    key: Gram = field(repr=False)
-    cuts: Mapping[float, tuple[Int[Array, " heads"], Loss]] = field(repr=False)
-    bias: Float[Array, "heads T S"] | None = field(repr=False, default=None)
+    sigma: Mapping[tuple[Stage, Gauge], Float[Array, "inputs heads m_h"]]
+    pooled: Mapping[tuple[Stage, Gauge], Float[Array, "heads m_h"]]
+    query: Gram
+    key: Gram
+    cuts: Mapping[float, tuple[Int[Array, " heads"], Loss]]
+    bias: Float[Array, "heads T S"] | None = None
+
+    def __str__(self) -> str:
+        heads = f"{self.heads} head{'s' if self.heads > 1 else ''} of size {self.m_h}"
+        shared = f", {self.groups} key heads" if self.groups < self.heads else ""
+        turned = ", rotary embedding" if self.rotary else ""
+        where = f"layer {self.number} ({self.name})"
+        return f"{where}: {self.kind} attention, {heads}{shared}{turned}"
 
     def cut_to(self, ranks: Sequence[int], gauge: Gauge) -> Projection:
-        """P of every head that cuts the layer's heads to these ranks: q' = Pᵀ q."""
+        """The projections that cut the layer's heads to smaller sizes.
+
+        Args:
+            ranks: The new size of each head.
+            gauge: "softmax" leaves out of the kept logits what softmax cannot see; "none" keeps it.
+
+        Returns:
+            One matrix P per head, (heads, m_h, m_h): queries q become Pᵀ q.
+
+        """
         return projection(self.query, self.key, ranks, gauge == "softmax")
 
 
-@dataclass(frozen=True)
-class Profile:
-    """The spectra of a model's attention over some inputs. `str` sums it up.
+@dataclass(frozen=True, repr=False)
+class Profile(Shown):
+    """What the attention heads of a model use, measured over some inputs.
 
-    `tokens` has the number of tokens of each input that are no padding (queries of the first
-    layer). A layer is given by its number or its name, heads are query heads.
+    Layers are given by their number or their name; heads are query heads and count from 0.
+
+    Attributes:
+        model: The name of the model.
+        family: The family of models that its attention belongs to.
+        gauge: The gauge of all numbers that do not say otherwise.
+        layers: The spectra of each profiled layer.
+        tokens: The number of tokens in each input, padding left out.
+        made_by: Versions, git state and machine, for the record.
+
+    Examples:
+        >>> import torch
+        >>> model = ar.Transformer(2, 1, n=8, m_h=4, heads=2)
+        >>> found = ar.profile(model, torch.rand(4, 16, 2), name="mine")
+        >>> print(str(found).splitlines()[0])
+        mine: 1 attention layer, 2 heads of size 4; 4 inputs of 16 tokens.
+        >>> found.sigma(layer=0, head=1).shape  # each input's singular values
+        (4, 4)
+        >>> list(found.to_frame().columns)[:6]
+        ['layer', 'name', 'kind', 'head', 'm_h', 'sigma_1']
+
     """
 
     model: str
@@ -84,69 +161,154 @@ class Profile:
     gauge: Gauge
     layers: tuple[LayerSpectra, ...]
     tokens: Int[Array, " inputs"]
-    made_by: Mapping[str, Any]
+    made_by: Mapping[str, str | bool | None]
 
+    @checked
     def sigma(
-        self, layer: object, head: object, stage: object = "logits", gauge: object = None
+        self, layer: Layer, head: Natural, stage: Stage = "logits", gauge: OwnGauge = "own"
     ) -> Float[Array, "inputs m_h"]:
-        """σ_k of each input's logits over √(T S), largest first.
+        """The singular values of each input's logits, divided by √(T S), largest first.
 
         The logits are the T×S matrix that goes into softmax: after rotation, norms and scaling,
-        without masks, biases and padding. "plain" is before the rotation, the same where there is
-        none. With the gauge "softmax" the rows' means are taken out, which softmax does not see;
-        None means the profile's own gauge.
+        without masks, biases and padding. Divided by √(T S), their singular values estimate those
+        of the coupling that the head has learned, whatever the lengths of the inputs.
+
+        Args:
+            layer: The number or the name of a layer.
+            head: The number of a query head.
+            stage: "plain" for the logits before the rotary embedding; without one both are equal.
+            gauge: "softmax" takes the mean of each row out, which softmax does not see; "none"
+                leaves it in; "own" stands for the profile's own gauge.
+
+        Returns:
+            One row of m_h singular values per input.
+
+        Raises:
+            InputError: There is no such layer or head, or the model's family does not show queries
+                and keys before the rotation.
+
         """
         spectra, index, key = self._at(layer, head, stage, gauge)
         return np.asarray(spectra.sigma[key][:, index])
 
+    @checked
     def pooled(
-        self, layer: object, head: object, stage: object = "logits", gauge: object = None
+        self, layer: Layer, head: Natural, stage: Stage = "logits", gauge: OwnGauge = "own"
     ) -> Float[Array, " m_h"]:
-        """σ_k of the logits of all tokens of all inputs against each other: one POD of ρ̂."""
+        """The singular values of the logits of all tokens of all inputs against each other.
+
+        This is the POD of the coupling that the head has learned, under the law of the tokens. It
+        decides the size of a head, because one head serves all inputs.
+
+        Args:
+            layer: The number or the name of a layer.
+            head: The number of a query head.
+            stage: "plain" for the logits before the rotary embedding; without one both are equal.
+            gauge: "softmax" takes the mean of each row out, which softmax does not see; "none"
+                leaves it in; "own" stands for the profile's own gauge.
+
+        Returns:
+            The m_h singular values, largest first.
+
+        """
         spectra, index, key = self._at(layer, head, stage, gauge)
         return np.asarray(spectra.pooled[key][index])
 
-    def bias(self, layer: object, head: object) -> Float[Array, " k"] | None:
-        """σ_k of the position bias alone, rows' means out, over √(T S); None without a bias."""
-        spectra, index, _ = self._at(layer, head, "logits", None)
-        if spectra.bias is None:
-            return None
-        return np.asarray(self._bias_spectra[spectra.bias.ctypes.data][index])
+    @checked
+    def bias(self, layer: Layer, head: Natural) -> Float[Array, " k"] | None:
+        """The singular values of a head's position bias, divided by √(T S).
+
+        Args:
+            layer: The number or the name of a layer.
+            head: The number of a query head.
+
+        Returns:
+            The singular values with the rows' means taken out, largest first; None for a layer
+            without a position bias.
+
+        """
+        spectra, index, _ = self._at(layer, head, "logits", "own")
+        return None if spectra.bias is None else np.asarray(self._bias_spectra[spectra.name][index])
 
     @functools.cached_property
-    def _bias_spectra(self) -> dict[int, Float[Array, "heads k"]]:
-        """Spectra of all position biases by their places in memory: layers may share one."""
-        found = {}
+    def _bias_spectra(self) -> dict[str, Float[Array, "heads k"]]:
+        """The spectra of all position biases, by the names of their layers."""
+        # layers may share one bias in memory, whose spectra are then computed once
+        found: dict[int, Float[Array, "heads k"]] = {}
+        of: dict[str, Float[Array, "heads k"]] = {}
         for layer in self.layers:
-            if layer.bias is not None and layer.bias.ctypes.data not in found:
+            if layer.bias is None:
+                continue
+            if layer.bias.ctypes.data not in found:
                 centred = layer.bias.astype(float)
                 centred -= centred.mean(-1, keepdims=True)
                 size = np.sqrt(centred.shape[-1] * centred.shape[-2])
-                sigma = np.linalg.svd(centred, compute_uv=False) / size
-                found[layer.bias.ctypes.data] = sigma
-        return found
+                found[layer.bias.ctypes.data] = np.linalg.svd(centred, compute_uv=False) / size
+            of[layer.name] = found[layer.bias.ctypes.data]
+        return of
 
-    def decay(self, layer: object, head: object) -> DecayFit:
-        """The law of the pooled spectrum, or "none"."""
+    @checked
+    def decay(self, layer: Layer, head: Natural) -> Decay:
+        """The law by which a head's pooled spectrum falls.
+
+        Args:
+            layer: The number or the name of a layer.
+            head: The number of a query head.
+
+        Returns:
+            The result of `fit_decay`.
+
+        """
         return _decay(tuple(float(value) for value in self.pooled(layer, head)))
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a head; docs/profile.md says what the columns are."""
+        """The profile as a table with one row per head; docs/profile.md explains the columns.
+
+        Returns:
+            A pandas DataFrame.
+
+        """
         import pandas as pd
 
         rows = [self._row(layer, head) for layer in self.layers for head in range(layer.heads)]
         return pd.DataFrame(rows)
 
-    def plot(self, layer: object = 0, head: object = 0) -> "Drawing":
-        """Violins of each singular value over the inputs, as in the paper's Fig. 2."""
+    def plot(self, layer: int | str = 0, head: int = 0) -> "Drawing":
+        """Draw each singular value of a head over the inputs as a violin, as in the paper's Fig. 2.
+
+        Args:
+            layer: The number or the name of a layer.
+            head: The number of a query head.
+
+        Returns:
+            A matplotlib figure that notebooks show.
+
+        """
         from attnrate.figures.draw import draw
 
         name = self.layer(layer).name
         title = f"{name}, head {head}: {len(self.tokens)} inputs"
         return draw(Figure("violins", self.model, "", (violins(self, layer, head, title),)))
 
+    def plot_ranks(self) -> "Drawing":
+        """Draw how many dimensions hold 99 % of each head's energy, as a map of layers × heads.
+
+        Returns:
+            A matplotlib figure that notebooks show.
+
+        """
+        from attnrate.figures.draw import draw
+
+        return draw(ranks_figure(self))
+
     def __str__(self) -> str:
         return _summary(self)
+
+    def _table(self) -> "pd.DataFrame":
+        return self.to_frame()[[*_FIRST_COLUMNS]]
+
+    def _figure(self) -> "Drawing":
+        return self.plot_ranks()
 
     def _row(self, layer: LayerSpectra, head: int) -> dict[str, Any]:
         number = layer.number
@@ -180,13 +342,12 @@ class Profile:
         return row
 
     def _at(
-        self, layer: object, head: object, stage: object, gauge: object
+        self, layer: int | str, head: int, stage: Stage, gauge: Gauge | Literal["own"] | None
     ) -> tuple[LayerSpectra, int, tuple[Stage, Gauge]]:
         spectra = self.layer(layer)
         index = require_whole("head", head, 0, spectra.heads - 1)
-        asked = require_choice("stage", stage, STAGES)
-        shown = require_choice("gauge", self.gauge if gauge is None else gauge, GAUGES)
-        key: tuple[Stage, Gauge] = (asked if spectra.rotary else "logits", shown)
+        shown = self.gauge if gauge == "own" else require_gauge("gauge", gauge)
+        key: tuple[Stage, Gauge] = (stage if spectra.rotary else "logits", shown)
         if key not in spectra.sigma:
             raise InputError(
                 f"the adapter of {self.family} does not show queries and keys before the rotation",
@@ -195,39 +356,48 @@ class Profile:
             )
         return spectra, index, key
 
-    def layer(self, layer: object) -> LayerSpectra:
-        """A layer by its number or its name."""
+    @checked
+    def layer(self, layer: Layer) -> LayerSpectra:
+        """The spectra of one layer.
+
+        Args:
+            layer: The number or the name of the layer.
+
+        Returns:
+            Its spectra as arrays, for all heads.
+
+        """
         named = isinstance(layer, str)
-        asked = layer if named else require_whole("layer", layer, 0)
         known = {each.name if named else each.number: each for each in self.layers}
-        if asked not in known:
+        if layer not in known:
             what = "no layer has this name" if named else "no profiled layer has this number"
             raise InputError(what, layer, f"Known: {', '.join(map(str, known))}.")
-        return known[asked]
+        return known[layer]
 
 
 @functools.lru_cache(maxsize=4096)
-def _decay(sigma: tuple[float, ...]) -> DecayFit:
+def _decay(sigma: tuple[float, ...]) -> Decay:
     return fit_decay(np.array(sigma))
 
 
 def _summary(profile: Profile) -> str:
-    """What the profile says, in a few lines."""
+    """The profile in a few lines."""
     frame = profile.to_frame()
     lines = [_head(profile), *(_share(frame, share) for share in SHARES)]
     lines.append(_gauge(profile, frame))
     if any(layer.rotary for layer in profile.layers):
         lines.append(
-            f"Before the rotary embedding the median head needs {frame.rank99_plain.median():g} "
-            f"dimensions for 99 %, after it {frame.rank99.median():g}."
+            "Before the rotary embedding the median head needs "
+            f"{counted(frame.rank99_plain.median(), 'dimension')} for 99 %, after it "
+            f"{frame.rank99.median():g}."
         )
     if "bias_rms" in frame:
         size = (frame.bias_rms**2).mean() ** 0.5
         pooled = [layer.pooled["logits", profile.gauge] for layer in profile.layers]
         logits = np.sqrt(np.concatenate([np.square(each).sum(-1) for each in pooled]).mean())
         lines.append(
-            f"The position bias is apart from these: its root mean square is {size:.3g}, that of "
-            f"the logits {logits:.3g}."
+            f"The position bias is not part of these numbers: its root mean square is {size:.3g}, "
+            f"that of the logits {logits:.3g}."
         )
     return "\n".join([*lines, law_counts(frame, "pooled spectra")])
 
@@ -238,70 +408,34 @@ def _head(profile: Profile) -> str:
     tokens = profile.tokens
     span = f"{tokens.min()}" if tokens.min() == tokens.max() else f"{tokens.min()}-{tokens.max()}"
     return (
-        f"{profile.model}: {len(profile.layers)} attention layers, {heads} heads of size "
-        f"{' and '.join(map(str, sizes))}; {len(tokens)} inputs of {span} tokens."
+        f"{profile.model}: {counted(len(profile.layers), 'attention layer')}, "
+        f"{counted(heads, 'head')} of size "
+        f"{' and '.join(map(str, sizes))}; {counted(len(tokens), 'input')} of {span} tokens."
     )
 
 
 def _share(frame: "pd.DataFrame", share: float) -> str:
     said, name = rank_words(frame, share, "the logits' energy"), share_name(share)
-    if f"weights_loss{name}" not in frame:
+    if f"weights_loss{name}" not in frame or uses_all(frame, share):
         return said + "."
     weights, output = frame[f"weights_loss{name}"], frame[f"output_loss{name}"]
     return said + (
-        f"; cut there, it moves {weights.median():.1%} of its attention ({weights.min():.1%} to "
-        f"{weights.max():.1%}) and changes its output by {output.median():.1%} "
-        f"({output.min():.1%} to {output.max():.1%})."
+        f"; cut there, it moves {_spread(weights)} of its attention and changes its output by "
+        f"{_spread(output)}."
     )
+
+
+def _spread(shares: "pd.Series[float]") -> str:
+    """The median of shares in percent, with the least and the largest unless they are equal."""
+    median, *ends = (percent(each) for each in (shares.median(), shares.min(), shares.max()))
+    return median if ends[0] == ends[1] else f"{median} ({ends[0]} to {ends[1]})"
 
 
 def _gauge(profile: Profile, frame: "pd.DataFrame") -> str:
     if profile.gauge == "none":
-        return "Rows' means, which softmax does not see, were left in."
+        return "The rows' means, which softmax does not see, were left in."
     return (
-        "What softmax does not see (rows' means) is taken out; with it, 99 % take "
-        f"{frame.rank99_ungauged.median():g} dimensions."
+        "What softmax does not see (the mean of each row of logits) is taken out; with it, 99 % of "
+        f"the energy lies in {counted(frame.rank99_ungauged.median(), 'dimension')} in the median "
+        "head."
     )
-
-
-def violins(profile: Profile, layer: object, head: object, title: str) -> Violins:
-    """Each σ_k of a head over the inputs, its pooled spectrum and the law that fits that.
-
-    A head of many dimensions has violins at one k in `stride` only, so that they can be read.
-    """
-    sigma = profile.sigma(layer, head).astype(float)
-    pooled = profile.pooled(layer, head).astype(float)
-    law = profile.decay(layer, head)
-    places = range(1, sigma.shape[1] + 1, stride(sigma.shape[1]))
-    least = ROUNDING * max(float(sigma.max()), float(pooled.max()))
-    lines = [line("all inputs together", pooled, least)]
-    if law.law in SMOOTH and law.used is not None:
-        k = np.arange(law.used[0], law.used[1] + 1, dtype=float)
-        fitted = tuple(law.predict(k).tolist())
-        lines.append(Series("law of decay", tuple(k.tolist()), fitted, style="theory"))
-    return Violins(
-        title,
-        "k",
-        "σ_k of the logits / √(T S)",
-        "σ_k over the inputs",
-        tuple(float(k) for k in places),
-        tuple(violin_values(_seen(sigma[:, k - 1], least)) for k in places),
-        tuple(lines),
-        "log",
-    )
-
-
-def stride(size: int) -> int:
-    """How far apart the k are that have a violin, for a head of that size."""
-    return math.ceil(size / MOST_VIOLINS)
-
-
-def line(label: str, sigma: np.ndarray, least: float, style: Style = "measured") -> Series:
-    """A spectrum over k, with nothing where values are at most `least`."""
-    places = tuple(float(k) for k in range(1, len(sigma) + 1))
-    return Series(label, places, tuple(_seen(sigma, least)), style=style)
-
-
-def _seen(sigma: np.ndarray, least: float) -> list[float]:
-    """The values with nan for those that are rounding."""
-    return [float(value) if value > least else math.nan for value in sigma]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnrate.errors import InputError, hint, require_whole
-from attnrate.settings import Table, filled
+from attnrate.settings import Settings, filled
 from attnrate.targets.alter import MOVED, move_to_end, swap_ends
 from attnrate.targets.form import TARGETS, Target
 
@@ -15,12 +15,14 @@ ORDERS: dict[str, Callable[[int, int], list[int]]] = {
 }
 
 
-def complete_target(settings: Table) -> dict[str, Any]:
-    """The target's settings with all defaults spelled out; InputError for what is not known.
+def complete_target(settings: Settings) -> dict[str, Any]:
+    """The target's settings with all defaults filled in.
 
     Args:
-        settings: `kind` and the parameters of that kind; `permute`, a list of positions, the name
-            of an order or {name = k}; `mix`, the parameters of `Target.mixed`.
+        settings: As in `build_target`.
+
+    Returns:
+        Plain values. InputError for a setting that is not known or missing.
 
     """
     full = TARGETS.complete(settings)
@@ -35,10 +37,39 @@ def complete_target(settings: Table) -> dict[str, Any]:
     return full
 
 
-def build_target(settings: Table) -> Target:
-    """The target with these settings, complete or not."""
+def build_target(settings: Settings) -> Target:
+    """Make the target that a table of settings describes, as in `fit`, sweeps and TOML files.
+
+    Args:
+        settings: `kind` and the parameters of that kind. The kinds of attnrate are "spectral",
+            "linear", "nearest_point", "centre_of_gravity", "selection" and "gravity"; a function of
+            your own is "module:name", or the function itself. `permute`, if given, is a list of
+            positions, the name of an order ("swap_ends", "move_to_end") or {name: k}; `mix` is a
+            table with the parameters of `Target.mixed`.
+
+    Returns:
+        The target.
+
+    Raises:
+        InputError: If a setting is not known, missing or wrong.
+
+    Examples:
+        >>> ar.build_target({"kind": "spectral", "alpha": 1.0, "rank": 2, "length": 4})
+        AttentionTarget('spectral α=1.0 r=2', length=4, d=1, out=1, UniformInputs)
+        >>> altered = {"permute": {"swap_ends": 1}, "mix": {"theta": [0.5, 0.5]}}
+        >>> ar.build_target({"kind": "linear", "kernel": "exponential", "length": 2, **altered})
+        LinearTarget('linear permuted mixed', length=2, d=1, out=1, UniformInputs)
+
+    """
     full = complete_target(settings)
-    target: Target = TARGETS.make(full)
+    target = TARGETS.make(full)
+    if not isinstance(target, Target):
+        raise InputError(
+            f"target.kind = {full['kind']!r} must give a Target",
+            type(target).__name__,
+            "Return an AttentionTarget, a LinearTarget or an object of your own class derived from "
+            "attnrate.Target.",
+        )
     permute = full.get("permute")
     if isinstance(permute, Mapping):
         ((name, k),) = permute.items()

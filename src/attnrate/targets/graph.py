@@ -1,9 +1,9 @@
 """Graph targets of App. B.1 in the form of Eq. 8: nearest point, centre of gravity, selection.
 
-The exact parts F, f and ρ of each are known, so that a trained model can be held against them. A
-pair of tokens that must not attend gets a finite penalty, since ρ has to be finite: 60 a unit,
-and e^-60 < 1e-26 vanishes beside the weights that count. The last one, gravity, is not the
-paper's: it is a task of the same kind whose coupling has no finite rank.
+The exact parts F, f and ρ of each are known, so a trained model can be compared with them. A pair
+of tokens that must not attend gets a finite penalty, because ρ has to be finite: 60 per unit, and
+e^-60 < 1e-26 vanishes beside the weights that count. The target `gravity` is not in the paper: it
+is a task of the same kind whose coupling has no finite rank.
 """
 
 from dataclasses import dataclass
@@ -36,11 +36,25 @@ EQ66_INDICES = (
 @TARGETS.add("nearest_point")
 @checked
 def nearest_point(points: Count = 6, dim: Count = 2, squared: Switch = False) -> AttentionTarget:
-    """Eq. 54-55: y(t) is the v(s) nearest to u(t), for tokens x(t) = (u(t), v(t)) in R^(2 dim).
+    """Make the target of Eq. 54-55: y(t) is the v(s) nearest to u(t), where x(t) = (u(t), v(t)).
 
     Hard-max with F = id, f(x) = v and ρ = -|u(t) - v(s)|. The paper writes |u - v| below Eq. 55,
     which would give the farthest point. With squared=True ρ = 2 u·v - |v|², which is -|u - v|² but
     for a function of u that hard-max cannot see, and has rank dim + 1.
+
+    Args:
+        points: The number of tokens, each with a point u and a point v. Default: 6.
+        dim: The dimension of the points; a token has 2 dim coordinates. Default: 2.
+        squared: Whether ρ is the squared distance, of finite rank. Default: it is not.
+
+    Returns:
+        The target, with tokens uniform on [0, 1]^(2 dim).
+
+    Examples:
+        >>> target = ar.nearest_point(points=4)
+        >>> target(target.sample(3, seed=0)).shape
+        torch.Size([3, 4, 2])
+
     """
 
     def u(x: torch.Tensor) -> torch.Tensor:
@@ -73,7 +87,7 @@ def nearest_point(points: Count = 6, dim: Count = 2, squared: Switch = False) ->
 def centre_of_gravity(
     length: Count = 10, dim: Count = 2, min_segment: Count = 2
 ) -> AttentionTarget:
-    """Eq. 57-62: the norm of each segment's centre of gravity, and the norm of every point.
+    """Make the target of Eq. 57-62: the norm of each segment's centre of gravity and of each point.
 
     A sequence is cut into segments; each opens with a prediction token, then come its points with
     their masses, at least `min_segment` of them. With two segments, Eq. 60-61:
@@ -93,6 +107,21 @@ def centre_of_gravity(
         ρ = p(t) [log m(s) - L p(s) - L (g(t) - g(s))²] - (1 - p(t)) L (i(t) - i(s))²,
 
     which has rank 4 without the terms in t alone, which softmax cannot see.
+
+    Args:
+        length: The number of tokens, at least min_segment + 1. Default: 10.
+        dim: The dimension of the points. Default: 2.
+        min_segment: The least number of points in a segment. Default: 2.
+
+    Returns:
+        The target, with random segmentations, points uniform on [0, 1]^dim and masses uniform on
+        [0.1, 1].
+
+    Examples:
+        >>> target = ar.centre_of_gravity(length=7)
+        >>> target.d, target.out
+        (6, 1)
+
     """
     law = SegmentInputs(require_whole("length", length, min_segment + 1), dim, min_segment)
     dim, mass, segment, position, prediction = law.columns
@@ -126,12 +155,27 @@ def centre_of_gravity(
 @TARGETS.add("selection")
 @checked
 def selection(length: Count = 8, dim: Count = 2, k: Count = 3) -> AttentionTarget:
-    """Eq. 63 (qSA): y(t) = (1/k) Σ_{s in s(t)} v(s), where s(t) are k indices that may repeat.
+    """Make the target of Eq. 63 (qSA): y(t) = (1/k) Σ_{s in s(t)} v(s), with k indices s(t).
 
-    A token is (v, the k indices from 0, its own position): dim + k + 1 numbers. F = id, f(x) = v.
+    The indices may repeat. A token is (v, the k indices from 0, its own position): dim + k + 1
+    numbers. F = id, f(x) = v.
     Eq. 64 calls the frequencies {0, 1/k, ..., 1} ρ; they are attention weights, and
     ρ = log(count of s in s(t)) gives them under softmax, a penalty standing for log 0. It is the
     product of the counts' logarithms with the one-hot position, of rank `length`.
+
+    Args:
+        length: The number of tokens. Default: 8.
+        dim: The dimension of the values v. Default: 2.
+        k: The number of indices of each token. Default: 3.
+
+    Returns:
+        The target, with values uniform on [0, 1]^dim and indices uniform on the positions.
+
+    Examples:
+        >>> target = ar.selection()
+        >>> target.d, target.out
+        (6, 2)
+
     """
     law, stop = SelectionInputs(length, dim, k), dim + k
 
@@ -154,8 +198,21 @@ def selection(length: Count = 8, dim: Count = 2, k: Count = 3) -> AttentionTarge
     return AttentionTarget(identity, value, rho, law.length, law, name="selection")
 
 
+@checked
 def selection_example(seed: Natural = 0) -> Float64[torch.Tensor, "1 8 6"]:
-    """An input of `selection()` with the indices of Eq. 66 and values drawn with `seed`."""
+    """Draw an input of `selection()` that has the indices of Eq. 66.
+
+    Args:
+        seed: Where the random numbers of the values start. Default: 0.
+
+    Returns:
+        One sequence, of shape (1, 8, 6).
+
+    Examples:
+        >>> ar.selection_example()[0, 0, 2:5]
+        tensor([4., 5., 5.], dtype=torch.float64)
+
+    """
     x = selection().sample(1, seed)
     x[:, :, 2:5] = float64(EQ66_INDICES)
     return x
@@ -164,10 +221,25 @@ def selection_example(seed: Natural = 0) -> Float64[torch.Tensor, "1 8 6"]:
 @TARGETS.add("gravity")
 @checked
 def gravity(bodies: Count = 8, dim: Count = 2, softening: Positive = 0.3) -> AttentionTarget:
-    """The centre of the pull that the bodies exert around body t, itself included.
+    """Make a target that is not in the paper: the centre of the pull of all bodies on body t.
 
     A token is (position in [0, 1]^dim, mass). Softmax with ρ = log m(s) - log(|x(t) - x(s)|² + ε²)
-    weighs body s by its softened attraction m(s) / (|x(t) - x(s)|² + ε²); F = id, f = position.
+    weighs body s by its softened attraction m(s) / (|x(t) - x(s)|² + ε²), body t itself included;
+    F = id, f = position.
+
+    Args:
+        bodies: The number of tokens. Default: 8.
+        dim: The dimension of the positions. Default: 2.
+        softening: ε, above 0, in units of the box. Default: 0.3.
+
+    Returns:
+        The target, with positions uniform on [0, 1]^dim and masses uniform on [0.1, 1].
+
+    Examples:
+        >>> target = ar.gravity(bodies=3)
+        >>> target(target.sample(1, seed=0)).shape
+        torch.Size([1, 3, 2])
+
     """
 
     def position(x: torch.Tensor) -> torch.Tensor:
@@ -202,7 +274,7 @@ class SegmentInputs(InputLaw):
 
     @property
     def most_segments(self) -> int:
-        """How many segments of the least size there is room for."""
+        """The largest number of segments that a sequence has room for."""
         return self.length // (self.min_segment + 1)
 
     @property
@@ -218,7 +290,7 @@ class SegmentInputs(InputLaw):
     def draw(
         self, n: int, length: int, generator: torch.Generator
     ) -> Float64[torch.Tensor, "n length d"]:
-        """`n` independent sequences in float64."""
+        """Draw `n` independent sequences in float64."""
         _require_length(self.length, length)
         starts = self._starts(n, generator)
         position = torch.arange(length)
@@ -235,7 +307,7 @@ class SegmentInputs(InputLaw):
         return x
 
     def _starts(self, n: int, generator: torch.Generator) -> torch.Tensor:
-        """Where each segment starts, (n, most_segments); segments that do not exist, at the end."""
+        """The start of each segment, (n, most_segments); segments that do not exist start last."""
         most, least = self.most_segments, self.min_segment + 1
         count = torch.randint(1, most + 1, (n, 1), generator=generator)
         owner = (unit(generator, n, self.length) * count).long()
@@ -266,7 +338,7 @@ class SelectionInputs(InputLaw):
     def draw(
         self, n: int, length: int, generator: torch.Generator
     ) -> Float64[torch.Tensor, "n length d"]:
-        """`n` independent sequences in float64."""
+        """Draw `n` independent sequences in float64."""
         _require_length(self.length, length)
         values = unit(generator, n, length, self.dim)
         indices = torch.randint(0, length, (n, length, self.k), generator=generator).double()

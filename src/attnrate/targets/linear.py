@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -11,9 +11,13 @@ from jaxtyping import Float, Float64
 from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.settings import Count, Natural, Switch, by, checked
 from attnrate.targets.alter import as_filter, as_permutation, permuted_law
-from attnrate.targets.checks import Numbers, Vector, require_matrix, require_vector
+from attnrate.targets.checks import Numbers, Permutation, SquareMatrix, Vector, require_vector
+from attnrate.targets.drawn import require_law
 from attnrate.targets.form import TARGETS, Length, Target
-from attnrate.targets.inputs import InputLaw, UniformInputs
+from attnrate.targets.inputs import IndependentInputs, InputLaw, UniformInputs
+
+#: The models whose least error is known: any causal map, or a causal convolution
+FloorKind: TypeAlias = Literal["causal", "time-invariant"]
 
 
 def _require_kernel(name: str, kernel: object) -> object:
@@ -35,14 +39,45 @@ Kernel = Annotated[
 ]
 
 
+def _require_scalar_law(name: str, inputs: object) -> InputLaw:
+    law = require_law(name, inputs)
+    if law.d != 1:
+        what = f"{name} must be a law of scalar tokens"
+        raise InputError(what, inputs, "Pass one with d = 1, as UniformInputs().")
+    return law
+
+
+#: A law of scalar tokens
+ScalarLaw = Annotated[InputLaw, by(_require_scalar_law)]
+
+
 @TARGETS.add("linear")
 @checked
-def linear_target(kernel: Kernel, length: Length, inputs: InputLaw | None = None) -> "LinearTarget":
-    """Eq. 69: y(t) = Σ_{s=0}^{t} ρ(s) x(t-s), with t from 0.
+def linear_target(
+    kernel: Kernel, length: Length, inputs: ScalarLaw | None = None
+) -> "LinearTarget":
+    """Make the linear functional y(t) = Σ_{s=0}^{t} ρ(s) x(t-s) of Eq. 69, with t from 0.
 
-    `kernel` is ρ: the word "exponential" (ρ(s) = e^-s, Table 2), {"uniform": seed} for the
-    `uniform_kernel` of Table 3, an array of at least `length` numbers, or a function of the
-    integer array s.
+    Args:
+        kernel: ρ itself, not data: the word "exponential" for ρ(s) = e^-s (Table 2),
+            {"uniform": seed} for the `uniform_kernel` of Table 3, an array of at least `length`
+            numbers, or a function of the integer array s = 0, ..., length - 1.
+        length: The number of tokens of a sequence.
+        inputs: The law of the scalar input tokens. Default: uniform on [0, 1].
+
+    Returns:
+        The target.
+
+    Examples:
+        >>> target = ar.linear_target("exponential", length=3)
+        >>> target.matrix.round(2)
+        array([[1.  , 0.  , 0.  ],
+               [0.37, 1.  , 0.  ],
+               [0.14, 0.37, 1.  ]])
+        >>> reversed_in_time = target.permuted([2, 1, 0])
+        >>> print(f"{reversed_in_time.floor('causal'):.3f}")
+        0.032
+
     """
     rho = _kernel(kernel, length)
     lag = np.subtract.outer(np.arange(length), np.arange(length))
@@ -52,13 +87,52 @@ def linear_target(kernel: Kernel, length: Length, inputs: InputLaw | None = None
 
 @checked
 def uniform_kernel(length: Count, seed: Natural) -> Float64[np.ndarray, " length"]:
-    """Table 3's kernel: ρ(s) independent and uniform on [0, 1]."""
+    """Draw Table 3's kernel: ρ(s) independent and uniform on [0, 1].
+
+    Args:
+        length: The number of lags s.
+        seed: Where the random numbers start.
+
+    Returns:
+        ρ(0), ..., ρ(length - 1).
+
+    Examples:
+        >>> ar.uniform_kernel(3, seed=0).round(2)
+        array([0.64, 0.27, 0.04])
+
+    """
     return np.random.default_rng(seed).uniform(size=length)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class LinearTarget(Target):
-    """y = M x for any matrix M, causal or not. Permuting and mixing give such a target again."""
+    """y = M x for any matrix M, causal or not; permuting and mixing give such a target again.
+
+    `linear_target` makes the one with M[t, s] = ρ(t-s).
+
+    Args:
+        matrix: M, of shape (length, length).
+        inputs: The law of the scalar input tokens. Default: uniform on [0, 1].
+        name: A name for tables and figures.
+
+    Attributes:
+        matrix: M, a read-only float64 array.
+        inputs: The law of the input tokens.
+        name: A name for tables and figures.
+        length: The number of tokens of a sequence.
+        out: The number of coordinates of an output, 1.
+
+    Raises:
+        InputError: If the matrix is not square or not finite, or the tokens are not scalars.
+
+    Examples:
+        >>> target = ar.LinearTarget([[0.0, 1.0], [0.0, 0.0]], name="next token")
+        >>> target
+        LinearTarget('next token', length=2, d=1, out=1, UniformInputs)
+        >>> print(f"{target.floor('causal'):.4f}")  # half of the variance of U[0, 1]
+        0.0417
+
+    """
 
     matrix: Float64[np.ndarray, "length length"]
     inputs: InputLaw
@@ -66,24 +140,44 @@ class LinearTarget(Target):
     length: int = field(init=False)
     out: int = field(default=1, init=False)
 
-    def __init__(self, matrix: object, inputs: object = None, name: str = "") -> None:
-        matrix = require_matrix("matrix", matrix)
-        inputs = UniformInputs() if inputs is None else inputs
-        if not isinstance(inputs, InputLaw) or inputs.d != 1:
-            raise InputError("inputs must be a law of scalar tokens", inputs, "Pass d = 1.")
-        matrix.flags.writeable = False
-        object.__setattr__(self, "inputs", inputs)
+    @checked
+    def __init__(
+        self,
+        matrix: SquareMatrix,
+        inputs: ScalarLaw | None = None,
+        name: str = "",
+    ) -> None:
+        entries = np.asarray(matrix)  # a new array, by the check
+        entries.flags.writeable = False
+        object.__setattr__(self, "inputs", UniformInputs() if inputs is None else inputs)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "matrix", matrix)
-        object.__setattr__(self, "length", matrix.shape[0])
+        object.__setattr__(self, "matrix", entries)
+        object.__setattr__(self, "length", entries.shape[0])
         self.sample(1, seed=0)  # a law for another length is refused here, not in a long run
 
     def evaluate(self, x: Float[torch.Tensor, "n length 1"]) -> Float[torch.Tensor, "n length 1"]:
-        """M x."""
+        """Compute M x for one batch of the right shape.
+
+        Args:
+            x: Sequences of shape (n, length, 1).
+
+        Returns:
+            The outputs, of shape (n, length, 1).
+
+        """
         return torch.tensor(self.matrix, dtype=x.dtype, device=x.device) @ x
 
-    def permuted(self, p: object) -> "LinearTarget":
-        """The target with H~(x∘p) = H(x); its matrix has the columns of M in the order p."""
+    @checked
+    def permuted(self, p: Permutation) -> "LinearTarget":
+        """Make the target with H~(x∘p) = H(x), whose matrix has the columns of M in the order p.
+
+        Args:
+            p: Every position 0, ..., length - 1 once.
+
+        Returns:
+            H~.
+
+        """
         order = as_permutation(p, self.length)
         inputs = permuted_law(self.inputs, order)
         return replace(
@@ -92,15 +186,25 @@ class LinearTarget(Target):
 
     @checked
     def mixed(self, theta: Vector, causal: Switch = True) -> "LinearTarget":
-        """The target H~(x) = H(θ∗x), with matrix M Θ; see `alter.mixed` for the two filters."""
+        """Make the target H~(x) = H(θ∗x), whose matrix is M Θ.
+
+        Args:
+            theta: The filter θ(0), θ(1), ..., at most `length` numbers.
+            causal: Whether the filter reads the past, x(t-s), or the future, x(t+s).
+
+        Returns:
+            H~.
+
+        """
         weights = as_filter(theta, self.length)
         theta_matrix = np.zeros_like(self.matrix)
         for s, weight in enumerate(weights):
             theta_matrix += weight * np.eye(self.length, k=-s if causal else s)
         return replace(self, matrix=self.matrix @ theta_matrix, name=f"{self.name} mixed".strip())
 
-    def floor(self, kind: str, bias: bool = True) -> float:
-        """The least E mean_t |y(t) - ŷ(t)|² over all models of one kind, in closed form.
+    @checked
+    def floor(self, kind: FloorKind, bias: Switch = True) -> float:
+        """Compute the least E mean_t |y(t) - ŷ(t)|² over all models of one kind, in closed form.
 
         The inputs are independent with mean μ and variance v, so a model with the residual matrix
         D = M - A costs mean_t v Σ_s D[t,s]² + (μ Σ_s D[t,s] - b(t))², and a free b(t) removes the
@@ -108,12 +212,22 @@ class LinearTarget(Target):
 
         kind="causal": ŷ(t) = Σ_{s≤t} a(t,s) x(s) + b(t). With bias the future is all that is
         lost, v Σ_{s>t} M[t,s]². Without, a constant shift of a(t,·) makes up for the future's mean
-        c(t) = μ Σ_{s>t} M[t,s] as well as it can, and c(t)² v / (v + (t+1) μ²) is lost besides.
+        c(t) = μ Σ_{s>t} M[t,s] as well as it can, and c(t)² v / (v + (t+1) μ²) is lost in addition.
 
         kind="time-invariant": ŷ(t) = Σ_{s≤t} k(t-s) x(s) + b(t), all that a linear RNN can do
         (with bias=False: one that has none), with the kernel `best_kernel(bias)`.
+
+        Args:
+            kind: "causal" or "time-invariant".
+            bias: Whether the models have a free b(t). Default: they have.
+
+        Returns:
+            The mean squared error that no such model can beat.
+
+        Raises:
+            InputError: If the inputs are not `IndependentInputs`.
+
         """
-        require_choice("kind", kind, ("causal", "time-invariant"))
         mu, v = self._moments()
         if kind == "time-invariant":
             residual = self.matrix - _convolution(self.best_kernel(bias))
@@ -124,12 +238,20 @@ class LinearTarget(Target):
         missed = 0.0 if bias else (mu * future.sum(1)) ** 2 * v / (v + seen * mu**2)
         return float(np.mean(v * (future**2).sum(1) + missed))
 
-    def best_kernel(self, bias: bool = True) -> Float64[np.ndarray, " length"]:
-        """The k of the best ŷ(t) = Σ_{s≤t} k(t-s) x(s) + b(t), in the mean square.
+    @checked
+    def best_kernel(self, bias: Switch = True) -> Float64[np.ndarray, " length"]:
+        """Compute the k of the best ŷ(t) = Σ_{s≤t} k(t-s) x(s) + b(t), in the mean square.
 
         With bias, k(j) is the mean of M along its j-th diagonal. Without, k solves the normal
         equations v (τ-j) k(j) + μ² Σ_i (τ - max(i,j)) k(i) = v Σ_{t≥j} M[t,t-j] + μ² Σ_{t≥j} R(t)
         with R(t) = Σ_s M[t,s].
+
+        Args:
+            bias: Whether there is a free b(t). Default: there is.
+
+        Returns:
+            k(0), ..., k(length - 1).
+
         """
         mu, v = self._moments()
         j = np.arange(self.length)
@@ -141,11 +263,12 @@ class LinearTarget(Target):
         return np.asarray(np.linalg.solve(normal, v * diagonals + mu**2 * later))
 
     def _moments(self) -> tuple[float, float]:
-        if not isinstance(self.inputs, UniformInputs):
+        """The mean and the variance of an input token."""
+        if not isinstance(self.inputs, IndependentInputs):
             raise InputError(
                 "a floor needs inputs that are independent and of one law",
                 self.inputs,
-                "Pass inputs=UniformInputs(...).",
+                "Pass inputs=UniformInputs(...) or another law derived from IndependentInputs.",
             )
         return self.inputs.mean[0], self.inputs.variance[0]
 

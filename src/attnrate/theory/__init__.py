@@ -1,12 +1,16 @@
-"""What can be said without training.
+"""What can be said about couplings and targets without training.
 
-A spectrum is `pod`: `domain` and `evaluate` say where and how rho is asked, within the budget of
-`watch`. `search` goes from `cross` to `cross` on the grids of `panels`; couplings with kinks go to
-`kinks` (`galerkin`, `breaks`), samples to `matrix`. `fresh` certifies what `decomposition` returns.
-The law that a spectrum follows is `decay`, with the files beside it that begin with its name.
-What belongs to a target: `basis` (the POD of its coupling), `complexity` (C0, C1, C2; functions are
-measured by `feedforward`, with `smooth` and `fourier`), `bounds` (Theorem 4.1), and `recurrent`
-(C_RNN). `compile` writes a target into the weights of Eq. 5, `represent` writes a map as Eq. 8.
-`propositions` and `invariants` run statements of the paper; each gives a `check`.
-`expression` reads a coupling that a user typed.
+- `pod.py` computes the spectrum of a coupling. `domain.py` says where rho is defined, `evaluate.py`
+  calls it, `watch.py` keeps the budget. `search.py` repeats the cross approximation (`cross.py`) on
+  finer and finer grids (`panels.py`); couplings with kinks are decomposed by `kinks.py` (with
+  `galerkin.py` and `breaks.py`), samples by `matrix.py`. `fresh.py` tests the result, which
+  `decomposition.py` describes. `expression.py` reads a coupling that a user typed.
+- `decay.py` fits the law that a spectrum follows; `decay_*.py` are its parts.
+- `basis.py` has the POD of a target's own coupling; `complexity.py` has C0, C1 and C2, with
+  `feedforward.py`, `smooth.py` and `fourier.py` for functions of one variable; `bounds.py` has
+  Theorem 4.1, `bound_curve.py` its curve over the head size; `recurrent.py` has C_RNN.
+- `compile.py` writes a target into the weights of Eq. 5; `represent.py` (with `slots.py`) writes a
+  sequence map in the form of Eq. 8.
+- `propositions.py`, `permuting.py` and `invariants.py` test statements of the paper by runs; the
+  result of each is a `Check` (`check.py`).
 """

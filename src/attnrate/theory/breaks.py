@@ -1,11 +1,11 @@
-"""Where a function of one variable breaks: a kink or a jump, found by asking at single points.
+"""The place where a function of one variable breaks, a kink or a jump, from a few evaluations.
 
-Bisecting an interval towards a kink asks for all nodes of ever smaller intervals. Here the gap
+Bisecting an interval towards a kink needs all nodes of smaller and smaller intervals. Here the gap
 between two nodes in which the break must lie is read off the values: on both sides of it, and only
-there, six neighbouring values lie on a polynomial. Those two polynomials are continued into the
-gap. Where the function may be asked again it is, at one point a step, and found to follow the one
-or the other: that also finds a jump. Where that is dear, and the function is known to be
-continuous, the break is where the two polynomials meet.
+there, six neighbouring values lie on a polynomial. These two polynomials are continued into the
+gap. If the function can be evaluated again, one point per step shows which of the two it follows;
+that finds a jump as well. If evaluation is expensive and the function is known to be continuous,
+the break is where the two polynomials meet.
 """
 
 from collections.abc import Callable
@@ -15,27 +15,34 @@ from jaxtyping import Bool, Float, Int
 
 from attnrate.theory.panels import Array
 
-#: Neighbouring values that make a polynomial
+#: The number of neighbouring values that make a polynomial
 _STENCIL = 6
-#: How much smoother the sides of a break must be than the break
+#: The sides of a break must be smoother than the break by this factor
 _CLEAN = 1e-3
-#: Halvings of a gap between two nodes that leave of it nothing but rounding
+#: The number of halvings after which a gap between two nodes is of the size of rounding
 _STEPS = 48
-#: Looking for where two polynomials meet: points a round, and rounds that each keep a quarter
+#: Searching where two polynomials meet: the points of a round, and the number of rounds, each of
+#: which keeps a quarter
 _LOOKS = np.linspace(0.0, 1.0, 9)
 _ROUNDS = 14
 
-#: Values at one point for each of some rows: which rows, and where
+#: Evaluates some rows, each at one point: takes the rows and the points
 Ask = Callable[[Int[Array, " rows"], Float[Array, " rows"]], Float[Array, "rows c"]]
 
 
 def find_breaks(
     nodes: Float[Array, " q"], values: Float[Array, "rows q c"], ask: Ask | None = None
 ) -> tuple[Bool[Array, " rows"], Float[Array, " rows"]]:
-    """For each row: whether it breaks between two nodes and is smooth beside that, and where.
+    """Find the break of each row, where it has one and is smooth on both sides.
 
-    `values` are functions on [-1, 1] at `nodes`, c of them a row, which break at the same place.
-    Without `ask` they must be continuous.
+    Args:
+        nodes: Points of [-1, 1].
+        values: Functions at the nodes; those of one row, c of them, break at the same place.
+        ask: Evaluates the functions; without it they must be continuous.
+
+    Returns:
+        For each row whether it breaks between two nodes, and where.
+
     """
     sizes = _differences(nodes, values)
     before = np.maximum.accumulate(sizes, axis=1)
@@ -55,7 +62,7 @@ def find_breaks(
 def _differences(
     nodes: Float[Array, " q"], values: Float[Array, "rows q c"]
 ) -> Float[Array, "rows windows"]:
-    """How far six neighbouring values are from a polynomial of degree four, at every window."""
+    """For every window of six neighbouring values, their distance from a polynomial of degree 4."""
     windows = len(nodes) - _STENCIL + 1
     weights = np.zeros((windows, len(nodes)))
     for w in range(windows):
@@ -79,7 +86,7 @@ def _between(
     rows: Int[Array, " rows"],
     ask: Ask | None,
 ) -> Float[Array, " rows"]:
-    """Where in its gap each row breaks."""
+    """The place in its gap where each row breaks."""
     low, high = nodes[gap], nodes[gap + 1]
     here = np.arange(len(rows))[:, None]
     sides = []
@@ -103,7 +110,7 @@ def _between(
 def _meeting(
     sides: list[tuple[Array, Array, Array]], low: Float[Array, " rows"], high: Float[Array, " rows"]
 ) -> Float[Array, " rows"]:
-    """Where the polynomials of the two sides are closest to each other."""
+    """The place where the polynomials of the two sides are closest to each other."""
     for _ in range(_ROUNDS):
         tried = low[:, None] + (high - low)[:, None] * _LOOKS
         apart = np.stack(

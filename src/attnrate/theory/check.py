@@ -1,20 +1,41 @@
-"""What a check of one statement of the paper says: the statement, what was run, the verdict."""
+"""The result of checking one statement of the paper: the statement, what was run, the verdict."""
 
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Literal
+from typing import Annotated, Literal
+
+from attnrate.errors import require_whole
+from attnrate.settings import by
+from attnrate.shown import Shown
 
 Verdict = Literal["holds", "holds when corrected", "does not hold"]
+#: A seed of random numbers, as a parameter of `checked` functions
+Seed = Annotated[int, by(require_whole, 0, 2**63 - 1)]
+#: Differences of this size, relative to the values, are rounding
+ROUNDING = 1e-11
 
 
-@dataclass(frozen=True)
-class Check:
-    """One statement of the paper against a run.
+@dataclass(frozen=True, repr=False)
+class Check(Shown):
+    """A statement of the paper, what was run to test it, and the verdict.
 
-    `statement` is what the paper says, `tested` what exactly was run and how far, `value` the
-    number that decides, named in `detail`. `correction` says how the statement must be read to
-    hold, where it holds when corrected. A run can refute a statement, or a correction of it; it
-    cannot prove one, so "holds" means: in everything that `tested` lists.
+    A run can refute a statement, or a correction of it. It cannot prove one: "holds" means that
+    the statement was true in everything that `tested` lists.
+
+    Attributes:
+        name: Where the statement stands in the paper, such as "Prop. 6.1".
+        statement: What the paper says.
+        tested: What was run, with sizes and seeds.
+        verdict: "holds", "holds when corrected" or "does not hold".
+        value: The number that decides.
+        detail: What was found, with the meaning of `value`.
+        correction: How the statement must be read to hold; empty where it holds as printed.
+
+    Examples:
+        >>> check = ar.check_equivariance()
+        >>> check.name, check.verdict, check.holds
+        ('Equivariance (App. A.1)', 'holds', True)
+
     """
 
     name: str

@@ -1,28 +1,31 @@
-"""A target into the weights of Eq. 5: the Transformer that the proof of Theorem 4.1 constructs.
+"""A target written into the weights of Eq. 5, as the proof of Theorem 4.1 does it.
 
 Rows of W_Q and W_K are unit vectors (Eq. 18, with e_{k+m_h} for W_K), W_V picks the last features,
 and f̂ stacks sqrt(sigma_k) phi_k, sqrt(sigma_k) psi_k (k <= m_h) and f.
 """
+
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import nn
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError
 from attnrate.models import Transformer, feed_forward
+from attnrate.settings import Count, Natural, checked
 from attnrate.targets import AttentionTarget, seeds
 from attnrate.theory.basis import (
+    SoftmaxTarget,
     TokenFunction,
-    as_gauge,
     coupling_basis,
     exact_factors,
-    require_softmax,
     target_domain,
     token_grid,
 )
-from attnrate.theory.decomposition import Gauge
 from attnrate.theory.domain import Region
+from attnrate.words import GaugeLike
 
 Tensor = torch.Tensor
 Intervals = tuple[tuple[float, float], ...]
@@ -36,14 +39,14 @@ class ExactFunction(nn.Module):
         self.function = function
 
     def forward(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape k"]:
-        """The function itself."""
+        """The function's value at every token."""
         return self.function(x)
 
 
 def knots(intervals: Intervals, m_ff: int) -> tuple[float, ...]:
-    """Where piecewise-linear interpolants bend: at equispaced places, m_ff pieces in all.
+    """The places where piecewise-linear interpolants bend: equispaced, with m_ff pieces in all.
 
-    Each interval of a union gets the same number of pieces. One more piece bridges each gap, where
+    Each interval of a union has the same number of pieces. One more piece bridges each gap, where
     there are no tokens.
     """
     each = pieces_of(intervals, m_ff) + 1
@@ -51,13 +54,13 @@ def knots(intervals: Intervals, m_ff: int) -> tuple[float, ...]:
 
 
 def pieces_of(intervals: Intervals, m_ff: int) -> int:
-    """How many pieces each interval gets in a network of m_ff units."""
+    """The number of linear pieces on each interval, for a network of m_ff units."""
     pieces = (m_ff + 1) // len(intervals) - 1
     if pieces < 1:
         raise InputError(
             f"m_ff must be at least {2 * len(intervals) - 1} to reach {len(intervals)} intervals",
             m_ff,
-            "A network bends once in each interval and once in each gap at the least.",
+            "A network bends at least once in each interval and once in each gap.",
         )
     return pieces
 
@@ -68,7 +71,7 @@ def _network(
     outer: Float[Tensor, "k m_ff"],
     bias: Float[Tensor, " k"],
 ) -> nn.Sequential:
-    """x -> outer relu(inner x + shift) + bias, a network as training uses it, in float64."""
+    """x -> outer relu(inner x + shift) + bias in float64, as the networks that are trained."""
     network = feed_forward(inner.shape[1], outer.shape[0], inner.shape[0], depth=1).double()
     with torch.no_grad():
         for weight, value in zip(network.parameters(), (inner, shift, outer, bias), strict=True):
@@ -79,7 +82,7 @@ def _network(
 def interpolant(
     places: tuple[float, ...], values: Float[Tensor, "knots k"], m_ff: int
 ) -> nn.Sequential:
-    """The piecewise-linear functions through (places, values) as a ReLU network of width m_ff."""
+    """A ReLU network of width m_ff that is piecewise linear through (places, values)."""
     at = torch.tensor(places, dtype=torch.float64)
     slopes = (values[1:] - values[:-1]) / (at[1:] - at[:-1])[:, None]
     bends = torch.cat([slopes[:1], slopes[1:] - slopes[:-1]])
@@ -92,7 +95,7 @@ def interpolant(
 def fitted(
     points: Float[Tensor, "n d"], values: Float[Tensor, "n k"], m_ff: int, seed: int
 ) -> nn.Sequential:
-    """A ReLU network of width m_ff fitted to samples: random hinges, least squares behind them."""
+    """A ReLU network of width m_ff fitted to samples: random hidden units, then least squares."""
     generator = seeds.generator(seed)
     inner = torch.randn(m_ff, points.shape[1], generator=generator, dtype=torch.float64)
     inner = inner / inner.norm(dim=-1, keepdim=True)
@@ -104,32 +107,53 @@ def fitted(
     return _network(inner, shift, weights[:-1].T, weights[-1])
 
 
+@checked
 def compile_target(
-    target: object,
-    m_h: object,
-    m_ff: object = None,
+    target: SoftmaxTarget,
+    m_h: Count,
+    m_ff: Count | None = None,
     *,
-    gauge: object = "softmax",
-    seed: object = 0,
+    gauge: GaugeLike = "softmax",
+    seed: Natural = 0,
 ) -> Transformer:
-    """The Transformer (Eq. 5, float64) that the proof builds for `target` with head size m_h.
+    """The Transformer of Eq. 5 that the proof of Theorem 4.1 constructs for a target.
 
-    With m_ff=None every component is evaluated exactly, so what is left is the error of the rank.
-    With a number f̂ and F̂ are ReLU networks with one hidden layer of m_ff units, so that every
-    component (sqrt(sigma) phi_k, sqrt(sigma) psi_k, f, F) is one: its piecewise-linear interpolant
-    for functions of one variable, fitted to samples (with `seed`) for functions of several. The
-    gauge is used unless gauge=None.
+    Its logits are those of the coupling cut at rank m_h. With m_ff=None the components
+    sqrt(sigma_k) phi_k, sqrt(sigma_k) psi_k, f and F are evaluated exactly, so the error of the
+    model is the error of the rank alone. With a number, f̂ and F̂ are ReLU networks with one hidden
+    layer of m_ff units for every component: its piecewise-linear interpolant for functions of one
+    variable, and a network fitted to samples for functions of several variables, or where sampled
+    tokens stand for the law of the inputs.
+
+    Args:
+        target: A target of the form of Eq. 8, with softmax.
+        m_h: The size of the attention head, 1 or more.
+        m_ff: The number of hidden units per component; None (the default) for exact components.
+        gauge: "softmax" takes the mean over v out of the coupling, which softmax cannot see;
+            "none" (or None) leaves it in.
+        seed: Draws the hidden units and the samples of networks that are fitted.
+
+    Returns:
+        A Transformer in float64. `error_of(model, target)` measures its error, and
+        `jackson_bound(target, m_h, m_ff)` bounds it.
+
+    Raises:
+        InputError: If the target is not of this form, or m_ff is too small for its intervals.
+
+    Examples:
+        >>> target = ar.spectral_target(alpha=1.0, rank=4)
+        >>> model = ar.compile_target(target, m_h=4)
+        >>> x = target.sample(8, seed=0)
+        >>> bool((model(x) - target(x)).abs().max() < 1e-12)
+        True
+
     """
-    target = require_softmax(target)
-    m_h = require_whole("m_h", m_h, 1)
-    m_ff = None if m_ff is None else require_whole("m_ff", m_ff, 1)
-    modulo, seed = as_gauge(gauge), require_whole("seed", seed, 0)
-    features = _features(target, m_h, modulo, exact=m_ff is None)
+    features = _features(target, m_h, gauge, exact=m_ff is None)
     inner = target.inner_size
     f_hat: nn.Module = ExactFunction(features)
     F_hat: nn.Module = ExactFunction(target.F)
     n = 2 * m_h + inner
-    # modules are born with random weights; every one of them is overwritten below
+    # modules are created with random weights; every one of them is overwritten below
     with torch.random.fork_rng(devices=[]):
         if m_ff is not None:
             f_hat = _feature_networks(target, features, m_ff, seed)
@@ -145,26 +169,37 @@ def compile_target(
     return model
 
 
-def _features(target: AttentionTarget, m_h: int, gauge: Gauge, exact: bool) -> TokenFunction:
+@dataclass(frozen=True)
+class _Features:
+    """(query, key, f) of tokens side by side, both sides padded to m_h: (..., d) -> (..., n)."""
+
+    query: TokenFunction
+    key: TokenFunction
+    f: TokenFunction
+    m_h: int
+
+    def __call__(self, x: Tensor) -> Tensor:
+        sides = [
+            nn.functional.pad(values, (0, self.m_h - values.shape[-1]))
+            for values in (self.query(x), self.key(x))
+        ]
+        return torch.cat([*sides, self.f(x)], dim=-1)
+
+
+def _features(target: AttentionTarget, m_h: int, gauge: GaugeLike, exact: bool) -> TokenFunction:
+    """f̂ of Eq. 18 as a function; with networks, of the terms that can be differentiated."""
     factors = exact_factors(target, m_h)
     if factors is not None:
-        query, key = factors
-        return lambda x: torch.cat([query(x), key(x), target.f(x)], dim=-1)
+        return _Features(*factors, target.f, m_h)
     basis = coupling_basis(target, gauge)
     terms = m_h if exact else min(m_h, basis.smooth_rank)
-
-    def features(x: Tensor) -> Tensor:
-        sides = [
-            nn.functional.pad(side(x, terms), (0, m_h - terms)) for side in (basis.query, basis.key)
-        ]
-        return torch.cat([*sides, target.f(x)], dim=-1)
-
-    return features
+    return _Features(partial(basis.query, m_h=terms), partial(basis.key, m_h=terms), target.f, m_h)
 
 
 def _feature_networks(
     target: AttentionTarget, features: TokenFunction, m_ff: int, seed: int
 ) -> nn.Sequential:
+    """f̂ as a ReLU network: interpolants on intervals, else fitted to tokens of drawn sequences."""
     domain = target_domain(target)
     if isinstance(domain, Region) and domain.d == 1:
         return _interpolated(features, domain.axes[0], m_ff)
@@ -174,6 +209,7 @@ def _feature_networks(
 
 
 def _outer_network(target: AttentionTarget, inner: int, m_ff: int, seed: int) -> nn.Sequential:
+    """F̂ as a ReLU network: an interpolant on the range of a scalar f, else fitted to samples."""
     if inner == 1:
         return _interpolated(target.F, (value_range(target),), m_ff)
     x = target.sample(max(1, 20 * m_ff // target.length), seed)
@@ -182,13 +218,14 @@ def _outer_network(target: AttentionTarget, inner: int, m_ff: int, seed: int) ->
 
 
 def _interpolated(function: TokenFunction, intervals: Intervals, m_ff: int) -> nn.Sequential:
+    """The piecewise-linear interpolant of a function of one variable, as a ReLU network."""
     places = knots(intervals, m_ff)
     at = torch.tensor(places, dtype=torch.float64)[:, None]
     return interpolant(places, function(at), m_ff)
 
 
 def value_range(target: AttentionTarget) -> tuple[float, float]:
-    """The least and the largest value of a scalar f, from a fine grid with its end points."""
+    """The least and the largest value of a scalar f, on a fine grid or on sampled tokens."""
     values = target.f(token_grid(target_domain(target), 128))
     low, high = float(values.min()), float(values.max())
     # a constant f has a range of one point; networks need an interval

@@ -1,46 +1,49 @@
 """The complexity measures of a target: C0 (Eq. 15), C1 (Eq. 12), C2 (Eq. 14).
 
-They are infima over representations (F, f, rho) of the same target. What is computed here is their
-value at the representation given, with the freedom that softmax leaves (the gauge) used for C1.
+In the paper they are infima over all representations (F, f, rho) of one target. What is computed
+here is their value at the representation that is given; C1 uses the freedom that softmax leaves
+(the gauge).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import pi, sqrt
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch.autograd.functional import jacobian
 
-from attnrate.errors import InputError, require_number, require_whole
+from attnrate.errors import InputError
+from attnrate.progress import QUIET, Progress
+from attnrate.settings import Count, checked
+from attnrate.shown import Shown
 from attnrate.targets import AttentionTarget
+from attnrate.targets.couplings import Exponent
 from attnrate.theory.basis import (
+    SAMPLED_TOKENS,
     CouplingBasis,
+    SoftmaxTarget,
     TokenFunction,
-    as_gauge,
     coupling_basis,
     remembered,
-    require_softmax,
     target_domain,
     token_grid,
 )
 from attnrate.theory.compile import value_range
 from attnrate.theory.decay import envelope
 from attnrate.theory.domain import Region
-from attnrate.theory.feedforward import FeedForwardFamily, Interpolant
-from attnrate.theory.feedforward import family as resolve_family
+from attnrate.theory.feedforward import FamilyLike, FeedForwardFamily, Interpolant, require_family
 from attnrate.theory.panels import Array
+from attnrate.words import GaugeLike
 
 Tensor = torch.Tensor
-#: How fine the grid is on which the sizes of f are measured
+#: The oscillations of f that the grid resolves on which the size of f is measured
 _FEATURES = 512
 
 
 def decay_exponent(sigma: Float[Array, " rank"]) -> float:
-    """An alpha > 1/2 for a spectrum: its slope in log-log. Every alpha > 1/2 is allowed."""
+    """The slope of a spectrum in log-log, but at least 0.51: Eq. 12 needs alpha > 1/2."""
     positive = sigma[sigma > 0]
     if len(positive) < 2:
         return 1.0
@@ -48,9 +51,32 @@ def decay_exponent(sigma: Float[Array, " rank"]) -> float:
     return max(-float(slope), 0.51)
 
 
-@dataclass(frozen=True)
-class Complexity:
-    """C0, C1 and C2 of a target at its own representation; `C1_plain` is without the gauge."""
+@dataclass(frozen=True, repr=False)
+class Complexity(Shown):
+    """The complexity measures of a target at its own representation (F, f, rho).
+
+    Attributes:
+        C0: max(K_F sup|f| sup(|phi_k| + |psi_k|), 1) (Eq. 15).
+        C1: sup_k sigma_k k^alpha (Eq. 12), with the gauge that was asked for.
+        C1_plain: C1 without the gauge.
+        alpha: The exponent of C1.
+        beta: The exponent of C2, which the family decides.
+        family: The name of the family of feed-forward networks.
+        K_F: The Lipschitz constant of F on the hull of f's values.
+        sup_f: The largest |f| over the tokens.
+        sup_bases: The largest |phi_k| + |psi_k| over all k, each with its supremum.
+        estimated: Whether the numbers are estimates from sampled tokens, because the law of the
+            inputs is neither uniform in at most three dimensions nor that of Eq. 7.
+
+    Examples:
+        >>> measures = ar.complexity(ar.spectral_target(alpha=1.0, rank=6))
+        >>> measures
+        C0 = 2.828, C1^(1) = 1 (without the gauge 1)
+          interpolant networks: beta = 2; K_F = 1, sup|f| = 1, sup|phi|+|psi| = 2.828
+        >>> round(measures.C2(1), 2)
+        13.96
+
+    """
 
     C0: float
     C1: float
@@ -61,56 +87,104 @@ class Complexity:
     K_F: float
     sup_f: float
     sup_bases: float
-    _basis: CouplingBasis = field(repr=False, compare=False)
-    _chosen: Any = field(repr=False, compare=False)  # a family, with a hash
+    estimated: bool
+    _basis: CouplingBasis = field(compare=False)
+    _chosen: FeedForwardFamily = field(compare=False)
 
-    def C2(self, k: object) -> float:
-        """C_FF(F) + C_FF(f) + Σ_{i<=k} (C_FF(phi_i) + C_FF(psi_i)) (Eq. 14)."""
-        k = require_whole("k", k, 1)
+    @checked
+    def C2(self, k: Count) -> float:
+        """C_FF(F) + C_FF(f) + Σ_{i<=k} (C_FF(phi_i) + C_FF(psi_i)) (Eq. 14).
+
+        Args:
+            k: The number of bases on each side, 1 or more; the m_h of a model.
+
+        Returns:
+            C2. Targets of several variables, and tokens that live in more than one interval, have
+            none here: InputError.
+
+        """
         return self.of_F() + self.of_f() + float(np.sum(self.of_bases(k)))
 
     def of_F(self) -> float:
-        """C_FF(F) over the values of f."""
+        """C_FF(F) on the range of f."""
         target = self._basis.target
         require_one_variable(target)
         return _function_complexity(target.F, self._chosen, value_range(target))
 
     def of_f(self) -> float:
-        """C_FF(f)."""
+        """C_FF(f) on the interval of the tokens."""
         return _function_complexity(self._basis.target.f, self._chosen, _hull(self._basis))
 
-    def of_bases(self, k: int) -> Float[Array, " k"]:
-        """C_FF(phi_i) + C_FF(psi_i) for i <= k, zero where there is no network (`smooth_rank`)."""
+    @checked
+    def of_bases(self, k: Count) -> Float[Array, " k"]:
+        """C_FF(phi_i) + C_FF(psi_i) for i = 1, ..., k.
+
+        Args:
+            k: The number of bases on each side, 1 or more.
+
+        Returns:
+            k numbers; zero where the coupling has no i-th term, or where the term is too small
+            for its functions to be differentiated.
+
+        """
         terms = min(k, self._basis.smooth_rank)
-        values = [_basis_complexity(self._basis, self._chosen, i) for i in range(terms)]
-        return np.array(values + [0.0] * (k - terms))
+        found = np.zeros(k)
+        found[:terms] = _bases_complexity(self._basis, self._chosen, terms)
+        return found
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"C0 = {self.C0:.4g}, C1^({self.alpha:.3g}) = {self.C1:.4g} "
             f"(without the gauge {self.C1_plain:.4g})\n"
             f"  {self.family} networks: beta = {self.beta:g}; K_F = {self.K_F:.4g}, "
             f"sup|f| = {self.sup_f:.4g}, sup|phi|+|psi| = {self.sup_bases:.4g}"
         )
+        return f"{text}\n  {ESTIMATED}" if self.estimated else text
 
 
+#: What results say that sampled tokens were used for
+ESTIMATED = f"estimated: {SAMPLED_TOKENS} sampled tokens stand for the law of the inputs"
+
+
+@checked
 def complexity(
-    target: object,
-    alpha: object = None,
-    family: object = "interpolant",
-    gauge: object = "softmax",
+    target: SoftmaxTarget,
+    alpha: Exponent | None = None,
+    family: FamilyLike = "interpolant",
+    gauge: GaugeLike = "softmax",
 ) -> Complexity:
-    """C0, C1^(alpha) and C2^(beta) of a target of the form of Eq. 8.
+    """C0, C1^(alpha) and C2^(beta) of a target (Eq. 12, 14, 15).
 
-    alpha defaults to the slope of the spectrum; any alpha > 1/2 may be asked for. The feed-forward
-    family decides beta. C0 is the maximum of K_F ‖f‖ sup(‖psi_i‖ + ‖phi_i‖) and 1: Eq. 15 prints
-    an infimum over the two, which would not bound every term.
+    C0 is the maximum of K_F ‖f‖ sup(‖psi_i‖ + ‖phi_i‖) and 1: Eq. 15 prints an infimum of the two,
+    which would not bound every term. Sizes are measured on fine grids of tokens, or on sampled
+    tokens where the law of the inputs has neither a box of at most three dimensions nor intervals
+    (Gaussian tokens, for instance): the result then says that it is an estimate.
+
+    Args:
+        target: A target of the form of Eq. 8, with softmax.
+        alpha: The exponent of C1, greater than 1/2. By default the slope of the spectrum in
+            log-log, but at least 0.51.
+        family: The feed-forward networks, which decide beta and C2: "interpolant", "barron",
+            "klusowski-barron", "sobolev", "hoelder", or an object such as `Sobolev(order=3)`.
+        gauge: "softmax" takes the mean over v out of the coupling, which softmax cannot see;
+            "none" (or None) leaves it in.
+
+    Returns:
+        The measures; `C2(k)` is computed when it is asked for.
+
+    Raises:
+        InputError: If the target is not of this form, if F has no finite derivative somewhere, or
+            if an argument is wrong.
+
+    Examples:
+        >>> measures = ar.complexity(ar.spectral_target(alpha=1.0, rank=6), alpha=1.0)
+        >>> measures.C1
+        1.0
+
     """
-    target = require_softmax(target)
-    modulo, chosen = as_gauge(gauge), resolve_family(family)
-    asked = None if alpha is None else require_number("alpha", alpha, above=0.5)
-    basis, plain = coupling_basis(target, modulo), coupling_basis(target, None)
-    exponent = decay_exponent(basis.sigma) if asked is None else asked
+    chosen = require_family("family", family)
+    basis, plain = coupling_basis(target, gauge), coupling_basis(target, "none")
+    exponent = decay_exponent(basis.sigma) if alpha is None else alpha
     sup_f = float(_values_of_f(target).norm(dim=-1).max())
     K_F, sup_bases = lipschitz_of_F(target), _sup_bases(basis)
     with np.errstate(over="ignore"):  # an alpha far beyond the spectrum's has the envelope inf
@@ -125,6 +199,7 @@ def complexity(
         K_F=K_F,
         sup_f=sup_f,
         sup_bases=sup_bases,
+        estimated=basis.estimated,
         _basis=basis,
         _chosen=chosen,
     )
@@ -134,63 +209,79 @@ def complexity(
 def _function_complexity(
     function: TokenFunction, chosen: FeedForwardFamily, on: tuple[float, float]
 ) -> float:
-    return float(chosen.complexity(_plain(function), on))
+    """C_FF of the first component of a function of tokens, on an interval."""
+    return float(chosen.complexity(_Component(function, 0), on))
 
 
-@lru_cache(maxsize=4096)
-def _basis_complexity(basis: CouplingBasis, chosen: FeedForwardFamily, i: int) -> float:
-    hull = _hull(basis)
+def _bases_complexity(
+    basis: CouplingBasis, chosen: FeedForwardFamily, terms: int
+) -> Float[Array, " terms"]:
+    """C_FF(phi_i) + C_FF(psi_i) of the first terms."""
+    a, b = _hull(basis)
     if basis.sines and isinstance(chosen, Interpolant):
-        a, b = hull
         # √2 sin 2πku has |second derivative| <= √2 (2πk)²
-        return 2 * (b - a) ** 2 / 8 * sqrt(2.0) * (2 * pi * (i + 1)) ** 2
-    phi, psi = _plain(basis.phi, i), _plain(basis.psi, i)
+        return 2 * (b - a) ** 2 / 8 * sqrt(2.0) * (2 * pi * np.arange(1.0, terms + 1)) ** 2
+    values = np.empty(terms)
+    with Progress(after=QUIET) as shown:
+        for i in range(terms):
+            shown.at(f"measuring phi and psi: {i} of {terms}", i / terms)
+            values[i] = _basis_complexity(basis, chosen, i)
+    return values
+
+
+@partial(remembered, most=4096)
+def _basis_complexity(basis: CouplingBasis, chosen: FeedForwardFamily, i: int) -> float:
+    """C_FF(phi_i) + C_FF(psi_i), i counted from 0."""
+    phi, psi = _Component(basis.phi, i), _Component(basis.psi, i)
+    hull = _hull(basis)
     return float(chosen.complexity(phi, hull) + chosen.complexity(psi, hull))
 
 
 def require_one_variable(target: AttentionTarget) -> None:
-    """An InputError for a target of more than one variable, for which there are no C_FF here."""
+    """Raise an InputError unless tokens, f and F are scalar, as C_FF needs it."""
     inner = target.inner_size
     if target.d != 1 or inner != 1 or target.out != 1:
         raise InputError(
-            "the C_FF families are computed for functions of one variable; this target has "
-            "(d, n', out)",
+            "C_FF is computed for functions of one variable; the sizes (d, n', out) must be 1",
             (target.d, inner, target.out),
             "Leave m_ff out: the rank term alone holds in any dimension.",
         )
 
 
 def _hull(basis: CouplingBasis) -> tuple[float, float]:
-    """The one interval on which the bases are functions; C_FF does not go across gaps."""
+    """The interval of the tokens; an InputError where they live in several, or are sampled."""
     require_one_variable(basis.target)
     domain = basis.domain
     if not isinstance(domain, Region) or len(domain.axes[0]) != 1:
         raise InputError(
-            "C_FF of the bases needs tokens from one interval; this target's live in",
+            "C_FF of the bases needs tokens that are uniform on one interval",
             basis.target.inputs,
             "Leave m_ff out: the rank term alone holds for any inputs.",
         )
     return domain.axes[0][0]
 
 
-def _plain(function: TokenFunction, component: int = 0) -> Callable[[Array], Array]:
-    """One component of a function of token tensors as a function of numbers."""
+@dataclass(frozen=True)
+class _Component:
+    """One component of a function of token tensors, as a function of numbers."""
 
-    def evaluate(t: Array) -> Array:
+    function: TokenFunction
+    component: int
+
+    def __call__(self, t: Array) -> Array:
         x = torch.as_tensor(np.asarray(t, dtype=float))[..., None]
         with torch.no_grad():
-            return np.asarray(function(x)[..., component].numpy())
-
-    return evaluate
+            return np.asarray(self.function(x)[..., self.component].numpy())
 
 
 def _values_of_f(target: AttentionTarget) -> Float[Tensor, "n inner"]:
+    """f on a fine grid of tokens, or on the sampled tokens."""
     return target.f(token_grid(target_domain(target), _FEATURES))
 
 
 @lru_cache(maxsize=64)
 def _sup_bases(basis: CouplingBasis) -> float:
-    """sup_i ‖psi_i‖_∞ + ‖phi_i‖_∞."""
+    """The largest ‖psi_i‖_∞ + ‖phi_i‖_∞ over all i, measured on a fine grid of tokens."""
     if basis.rank == 0:
         return 0.0
     if basis.sines:
@@ -201,7 +292,10 @@ def _sup_bases(basis: CouplingBasis) -> float:
 
 
 def radius_of_f(target: AttentionTarget) -> float:
-    """min_c sup |f - c|, from the bounding box of f: softmax weights sum to one, so c is free."""
+    """R_f = min_c sup|f - c|, with c the centre of f's bounding box.
+
+    The weights of softmax sum to one, so a constant c in f costs nothing.
+    """
     values = _values_of_f(target)
     middle = (values.amax(0) + values.amin(0)) / 2
     return float((values - middle).norm(dim=-1).max())
@@ -211,7 +305,8 @@ def radius_of_f(target: AttentionTarget) -> float:
 def lipschitz_of_F(target: AttentionTarget) -> float:
     """K_F: the largest operator norm of F's Jacobian over the hull of f's values.
 
-    For scalar f the hull is its range, with end points; otherwise random points of the hull.
+    For a scalar f the hull is its range, with end points. Otherwise random points of the hull are
+    tried.
     """
     inner = target.inner_size
     if inner == 1:
@@ -223,12 +318,12 @@ def lipschitz_of_F(target: AttentionTarget) -> float:
         weights = torch.rand(len(values), 4, target.length, generator=generator).double()
         hull = (weights / weights.sum(-1, keepdim=True)) @ values
         points = torch.cat([hull.reshape(-1, inner), values.reshape(-1, inner)])[:4096]
-    # rows do not mix in F, so that the derivatives of its sum over them are those of each row
+    # F acts on each row alone, so the derivative of the sum over rows is that of each row
     slopes = jacobian(lambda y: target.F(y).sum(0), points).movedim(1, 0)  # type: ignore[no-untyped-call]
     finite = slopes.isfinite().all(-1).all(-1)
     if not finite.all():
         raise InputError(
-            "F has no finite derivative, so no K_F, at y",
+            "F has no finite derivative at y = {value}, and so no K_F",
             points[~finite][0].tolist(),
             "Pass an F that is Lipschitz continuous on the hull of f's values.",
         )

@@ -2,8 +2,8 @@
 
 Phase 1  `find_cross`: Gaussian elimination on the implicit matrix rho(u_i, v_j). Each step takes
          the columns of the worst of a set of sampled entries, the rows through their pivots, and
-         the columns through those rows' pivots: a few slices of rho a pivot, so the cost is grid x
-         rank, not grid². A grid that a few slices fill is eliminated whole, with the best pivots.
+         the columns through the pivots of those rows: a few slices of rho per pivot, so the cost
+         is grid x rank, not grid². A small grid is eliminated whole, with complete pivoting.
 Phase 2  `resolve`: the pivots are points of the domain, so the slices through them are functions;
          each side's grid is refined until those functions are resolved.
 """
@@ -20,19 +20,19 @@ from attnrate.theory.domain import Samples
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.panels import FULL_ORDER, Array, Axis, Grid
 
-#: Entries of a matrix that is asked for and eliminated whole
+#: The most entries of a matrix that is evaluated and eliminated whole
 _SMALL = 1 << 14
-#: Columns taken in one step, and the pivots among them that are too weak beside the first
+#: The most columns per step; a pivot below this share of the first of its step is dropped
 _TOGETHER = 24
 _WEAKEST = 0.001
-#: Nodes beyond which one side is not refined further
+#: The most nodes of one side
 _MOST_NODES = 1 << 17
-#: Refinements in a row that may fail to resolve more
+#: The number of successive refinements that may fail to resolve more
 _PATIENCE = 3
-#: Bisections towards a place where something is missed, and the panels they may make
+#: The most bisections towards a place with an error, and the most panels that they make
 _FOCUS_DEPTH = 14
 _FOCUS_PANELS = 64
-#: Entries of one side's slices (nodes x rank) beyond which it is not refined further
+#: The most entries of the slices of one side (nodes x rank)
 _MOST_ENTRIES = 1 << 25
 
 
@@ -42,7 +42,7 @@ SliceFunction = Callable[[Float[Array, "points d"]], Float[Array, "points rank"]
 
 @dataclass(frozen=True, eq=False)
 class Pivots:
-    """Where pivots stand in a matrix, and the eliminated columns and rows through them."""
+    """The places of pivots in a matrix, and the eliminated columns and rows through them."""
 
     rows: list[int]
     columns: list[int]
@@ -62,9 +62,16 @@ class Pivots:
 
 @dataclass(frozen=True, eq=False)
 class Cross:
-    """rho ~ left(u) right(v): pivots at the crossings, `complete` when nothing sampled is left.
+    """An approximation of rho from its slices through some points: rho(u, v) ≈ left(u) right(v).
 
-    `u` and `v` are the points of the pivots, which stand in the matrix of two grids.
+    Args:
+        rho: The coupling.
+        pivots: The pivots of the elimination, in the matrix of two grids.
+        u: The points u of the pivots.
+        v: The points v of the pivots.
+        scale: The largest size of rho that was seen.
+        complete: Whether every sampled entry of the residual is within the tolerance.
+
     """
 
     rho: Evaluator
@@ -76,12 +83,12 @@ class Cross:
 
     @property
     def rank(self) -> int:
-        """How many crossings."""
+        """The number of pivots."""
         return len(self.u)
 
     @property
     def fall(self) -> float:
-        """The last pivot over the first."""
+        """The ratio of the last pivot to the first."""
         pivots = np.diagonal(self.pivots.upper)
         return float(abs(pivots[-1] / pivots[0])) if self.rank else 0.0
 
@@ -117,9 +124,16 @@ def find_cross(
     most: int,
     generator: np.random.Generator,
 ) -> Cross:
-    """Crossings until every sampled entry is below `tolerance` x the largest value seen.
+    """Add pivots until every sampled entry of the residual is small.
 
-    `complete` is False when `most` crossings were not enough.
+    Args:
+        rho: The coupling.
+        u: The grid of u.
+        v: The grid of v.
+        tolerance: The size of the residual that is allowed, over the largest value seen.
+        most: The most pivots; the cross is not `complete` if they do not suffice.
+        generator: Draws the sampled entries.
+
     """
     m, n = len(u), len(v)
     most = min(most, m, n)
@@ -134,7 +148,7 @@ def find_cross(
     columns: list[int] = []
     at_i, at_j, rest = _sampled(rho, u, v, left[:, :0], right[:0], generator)
     if not rest.any():
-        # zero at every sample: looked at much more closely before that is believed
+        # zero at every sample: sample much more densely before believing that rho is zero
         at_i, at_j, rest = _sampled(rho, u, v, left[:, :0], right[:0], generator, effort=32)
     scale = float(np.max(np.abs(rest)))
     second_look = False
@@ -155,7 +169,7 @@ def find_cross(
         block = rho.outer(u, v[chosen]) - left[:, :k] @ right[:k, chosen]
         through = _pivot_rows(block, tolerance * scale)
         # the largest entries of those rows are better pivots: without them the rows grow, and
-        # with the rows the noise of every slice that is asked for later
+        # with the rows the noise of every later slice
         strips = rho.outer(u[through], v) - left[through, :k] @ right[:k]
         across = _eliminate(strips, tolerance * scale, len(through))
         new = len(across.rows)
@@ -175,7 +189,7 @@ def find_cross(
 
 
 def _right_solve(block: Float[Array, "m k"], upper: Float[Array, "k k"]) -> Float[Array, "m k"]:
-    """block upper⁻¹ for a small upper triangular matrix, in place."""
+    """Compute block upper⁻¹ in place, for a small upper triangular matrix."""
     for t in range(len(upper)):
         block[:, t] -= block[:, :t] @ upper[:t, t]
         block[:, t] /= upper[t, t]
@@ -191,7 +205,7 @@ def _sampled(
     generator: np.random.Generator,
     effort: int = 1,
 ) -> tuple[Int[Array, " s"], Int[Array, " s"], Float[Array, " s"]]:
-    """Entries drawn at random, and what the crossings so far leave of them."""
+    """Entries drawn at random (rows, columns), and their residuals after the pivots so far."""
     size = effort * (len(u) + len(v)) // 2
     i, j = generator.integers(len(u), size=size), generator.integers(len(v), size=size)
     return i, j, rho.pairs(u[i], v[j]) - np.einsum("ks,ks->s", left.T[:, i], right[:, j])
@@ -200,16 +214,16 @@ def _sampled(
 def _worst_columns(
     at_j: Int[Array, " s"], rest: Float[Array, " s"], n: int, most: int
 ) -> Int[Array, " columns"]:
-    """The columns of the worst sampled entries, the worst first, no two of them close together."""
+    """The columns of the largest residuals, the largest first, no two of them close together."""
     order = at_j[np.argsort(-np.abs(rest))]
     _, first = np.unique(order * (4 * _TOGETHER) // n, return_index=True)
     return order[np.sort(first)][:most]
 
 
 def _pivot_rows(block: Float[Array, "m k"], least: float) -> list[int]:
-    """The row of the largest entry of each column, the columns before it eliminated.
+    """For each column, the row of its largest entry after the columns before it are eliminated.
 
-    Columns with nothing above `least`, or too weak beside the first, are left out.
+    Columns without an entry above `least`, or with a weak pivot, are left out.
     """
     while block.shape[1]:
         factors, swaps, _ = dgetrf(block)
@@ -226,7 +240,7 @@ def _pivot_rows(block: Float[Array, "m k"], least: float) -> list[int]:
 
 
 def _eliminate(rest: Float[Array, "m n"], least: float, most: int) -> Pivots:
-    """Complete pivoting on a matrix that is known whole, down to `least`; `rest` is used up."""
+    """Eliminate a whole matrix with complete pivoting, down to `least`; `rest` is overwritten."""
     rows: list[int] = []
     columns: list[int] = []
     left, right = np.empty((len(rest), most)), np.empty((most, rest.shape[1]))
@@ -242,7 +256,7 @@ def _eliminate(rest: Float[Array, "m n"], least: float, most: int) -> Pivots:
 
 
 def kinked(rho: Evaluator, axis: Axis, v: Float[Array, "slices e"]) -> bool:
-    """Whether slices of rho at these v are rough, in half of the panels at most."""
+    """Whether slices of rho are rough in at most half of the panels: a kink, not noise."""
     slices = rho.outer(axis.nodes[:, None], v)
     slices = slices / np.sqrt(axis.weights @ slices**2 + np.finfo(float).tiny)
     rough = np.sum(axis.missed_by_column(slices) > 1e-10, axis=0)
@@ -256,11 +270,21 @@ def focused(
     slices: Callable[[Float[Array, "nodes d"]], Float[Array, "nodes places"]],
     tolerance: float,
 ) -> tuple[Grid, bool]:
-    """One axis with panels bisected until they show what is at those places; whether they do.
+    """Bisect the panels of one axis until they resolve rho at some places.
 
-    `slices` gives rho along this axis through each of the places, and `truth` is rho there. Panels
-    are bisected in which the polynomial of a slice misses its place or is not resolved; those of a
-    kink never are.
+    A panel is bisected if the polynomial of a slice in it misses its place or is not resolved;
+    panels with a kink are never resolved.
+
+    Args:
+        grid: A grid of one axis.
+        at: The places.
+        truth: rho at the places.
+        slices: Gives rho along this axis through each of the places.
+        tolerance: The error that is allowed.
+
+    Returns:
+        The refined grid, and whether it resolves rho at the places.
+
     """
     (axis,) = grid.axes
     grid = Grid((axis.with_order(FULL_ORDER).cut(-(-axis.order // FULL_ORDER)),))
@@ -286,9 +310,18 @@ def resolve(
     sizes: Float[Array, " rank"],
     tolerance: float,
 ) -> tuple[Grid | Samples, Float[Array, "new_nodes rank"], float]:
-    """Refine `grid` until the slices (`values` on it), weighted by `sizes`, are resolved.
+    """Refine a grid until slices of rho are resolved on it.
 
-    Returns the grid, the slices on it, and the L² norm of what is still unresolved.
+    Args:
+        grid: The grid; samples are returned as they are.
+        slices: The slices as functions.
+        values: The slices on the grid.
+        sizes: The weight of each slice.
+        tolerance: The L² norm that may stay unresolved, per panel.
+
+    Returns:
+        The refined grid, the slices on it, and the L² norm of what is still unresolved.
+
     """
     if isinstance(grid, Samples) or values.shape[1] == 0:
         return grid, values, 0.0
@@ -302,7 +335,7 @@ def resolve(
             missing = (np.hypot(missing[0], axis.hidden(values * sizes, at_edges * sizes)),)
             smooth = axis.falls(values * sizes)
         total = float(np.sqrt(sum(np.sum(norm**2) for norm in missing)))
-        # a kink loses more than half with every bisection; what does not is noise of the slices
+        # a kink loses more than half with every bisection; noise of the slices does not
         stalled = stalled + 1 if total > 0.7 * least else 0
         least = min(least, total)
         if stalled > _PATIENCE:

@@ -1,26 +1,29 @@
 """Which law a spectrum follows: power, exponential, superexponential, finite rank, or none.
 
-Told in five steps. (1) Values at the numerical floor are set aside. (2) A drop to that floor which
-no smooth law explains is a finite rank. (3) On what is left, log sigma_k is fitted by the laws
-(`decay_curves.py`), with a shift or a floor where the evidence for one is strong, and by rivals
-that are none of them; the Bayesian information criterion chooses, and a rival has to win by strong
-evidence. (4) The parameter of a power law or an exponential gets an interval from sorted noisy
-spectra like the given one (`decay_noise.py`). (5) A law that needs a shift and has no evidence
-against a stretched exponential, or whose parameter may be zero, is not claimed: the values are too
-few to tell.
+It is found in five steps. (1) Values at the numerical floor are set aside. (2) A drop to that floor
+that no smooth law explains is a finite rank. (3) On the other values, log sigma_k is fitted by the
+laws (`decay_curves.py`), with a shift or a floor where the evidence for one is strong, and by
+rivals that are none of them; the Bayesian information criterion chooses, and a rival has to win by
+strong evidence. (4) The parameter of a power law or an exponential gets an interval from sorted
+noisy spectra like the given one (`decay_noise.py`). (5) A law is not claimed, because the values
+are too few to tell, if it needs a shift and a stretched exponential fits about as well, or if its
+parameter may be zero.
 """
 
 from dataclasses import dataclass, replace
+from typing import Annotated, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from attnrate.errors import InputError
+from attnrate.settings import by, checked
 from attnrate.theory import decay_curves as curves
 from attnrate.theory.decay_curves import LEAST_VALUES, Vector
 from attnrate.theory.decay_noise import Estimate, estimate
-from attnrate.theory.decay_result import SMOOTH, DecayFit, Law, envelope, index, real_vector
+from attnrate.theory.decay_result import SMOOTH, Decay, Law, envelope, index, real_vector
 
-__all__ = ["LEAST_VALUES", "DecayFit", "Law", "envelope", "fit_decay"]
+__all__ = ["LEAST_VALUES", "Decay", "Law", "Level", "envelope", "fit_decay"]
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -28,19 +31,26 @@ FLOOR_CEILING = 1e-6
 """A plateau above this share of sigma_1 is a property of the spectrum, not of the arithmetic."""
 
 MIXED = 10.0
-"""Sorting bends the last values of a spectrum: as many as this times noise over step of the law."""
+"""Sorting bends the last values of a spectrum: this number times the noise over the law's step."""
 
 FINE = 1e-3
-"""Least noise where curves with equally many parameters are told apart."""
+"""The least noise where curves with equally many parameters are compared."""
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """The best law over the range `used` of k, and what it is judged by.
+    """The best law over a range of k, and what it is judged by.
 
-    `scores` are the criteria of all laws and of the best rival ("none"), `stretched` the stretched
-    exponential, `noise` the least size of residuals that any curve leaves, `time` their correlation
-    time, `possible` the curves that may be the law.
+    Args:
+        used: The range of k.
+        name: The law.
+        law: Its fitted curve.
+        scores: The criteria of all laws and of the best rival ("none").
+        stretched: The fitted stretched exponential.
+        noise: The least size of residuals that any curve leaves.
+        time: The correlation time of the residuals.
+        possible: The curves that may be the law.
+
     """
 
     used: tuple[int, int]
@@ -53,34 +63,84 @@ class _Candidate:
     possible: list[curves.Curve]
 
 
-def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
-    """Which law `sigma` (descending, non-negative) follows, with a `level` confidence interval.
+def _require_level(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or not 0.0 < value < 1.0:
+        raise InputError(f"{name} must lie strictly between 0 and 1", value, f"Pass {name}=0.95.")
+    return float(value)
 
-    "power" allows a shift, (k + shift)^-alpha, so laws that hold only from some k on, such as
-    1/((k - 1/2) pi)^2 or pairs of equal values, keep their exponent. "superexponential" is what
-    Gaussian couplings have, e^{-order (k asinh(k/z) - (k² + z²)^½)}, in the end e^{-order k log k}.
-    A floor well above rounding may lift the end of a power law or of an exponential
-    (`noise_floor`). Up to a sixteenth of the first values are left out when a law holds only
-    without them, and up to half of the last ones where sorting noisy values has bent them; `used`
-    says which were kept.
 
-    An exponent or a rate is freed of the bias that sorting makes, and its interval counts that the
-    size of the noise, its correlation along k, a shift and a floor are not known. It is for the
-    range that was used. `benchmarks/certify.py decay` measures how often intervals at 95 % hold the
-    truth: 0.97 with independent noise of 2 to 30 %, 0.96 with a floor and 0.96 where noise is
-    correlated along k (0.94 for 30 values). An order has no interval: Bessel functions differ from
-    the fitted curve by a slow factor, because of which intervals held in half of the cases only.
+def _require_spectrum(name: str, sigma: object) -> Vector:
+    """The spectrum as a float64 vector, or an InputError with the index and value at fault."""
+    values = real_vector(name, sigma, name + "[{}]", "Pass one spectrum of finite values.")
+    if values.min() < 0.0:
+        i = int(np.argmax(values < 0.0))
+        raise InputError(f"{name}[{i}] is negative", float(values[i]), "Singular values are >= 0.")
+    # Values that agree to rounding of the largest one may come in either order.
+    rises = np.diff(values) > 8.0 * EPS * values.max()
+    if rises.any():
+        i = int(np.argmax(rises)) + 1
+        before = f"{name}[{i - 1}] = {float(values[i - 1])!r}"
+        raise InputError(
+            f"{name} must be descending, but {name}[{i}] exceeds {before}",
+            float(values[i]),
+            f"Pass np.sort({name})[::-1].",
+        )
+    return np.sort(values)[::-1].copy()
+
+
+#: The confidence of an interval, between 0 and 1
+Level: TypeAlias = Annotated[float, by(_require_level)]
+
+
+@checked
+def fit_decay(sigma: Annotated[npt.ArrayLike, by(_require_spectrum)], level: Level = 0.95) -> Decay:
+    """Find the law by which singular values fall: power, exponential, faster, finite rank, or none.
+
+    A power law may have a shift, (k + shift)^-alpha, so that laws that hold only from some k on,
+    such as 1/((k - 1/2) π)² or pairs of equal values, keep their exponent. A superexponential is
+    what Gaussian couplings have: e^{-order (k asinh(k/z) - (k² + z²)^½)}, in the end
+    e^{-order k log k}. A floor well above rounding may lift the end of a power law or of an
+    exponential (`noise_floor`). Up to a sixteenth of the first values are left out when a law holds
+    only without them, and up to half of the last ones where sorting noisy values has bent them;
+    `used` says which were kept.
+
+    Exponents and rates are corrected for the bias that sorting makes. Their interval takes into
+    account that the size of the noise, its correlation along k, a shift and a floor are not known;
+    it is for the range that was used. `benchmarks/certify.py decay` measures how often intervals at
+    95 % hold the truth: 0.97 with independent noise of 2 to 30 %, 0.96 with a floor, and 0.96 where
+    noise is correlated along k (0.94 for 30 values).
+
+    Args:
+        sigma: A spectrum, descending and not negative.
+        level: The confidence of the interval, between 0 and 1.
+
+    Returns:
+        The law with its parameter, the interval, and the reason.
+
+    Raises:
+        InputError: sigma is no descending vector of finite, non-negative numbers.
+
+    Examples:
+        >>> import numpy as np
+        >>> k = np.arange(1, 41)
+        >>> print(ar.fit_decay(np.exp(-0.5 * k)))
+        exponential: rate = 0.5 [0.5, 0.5] at 95%, k = 1..40
+          exponential has the smallest BIC of the laws, ...
+        >>> ar.fit_decay([3.0, 2.0, 1.0, 0.0]).rank
+        3
+
     """
-    values = _checked(sigma, level)
+    values = np.asarray(sigma)
     floor, count = numerical_floor(values)
-    blank = DecayFit(law="none", level=level, clear=count, floor=floor, reason="", sigma=values)
+    blank = Decay(law="none", level=level, clear=count, floor=floor, reason="", sigma=values)
     rank = gap_rank(values)
     if rank is not None:
         scores = _rank_scores(values, rank)
         if scores["finite rank"] <= min(scores.values()):
             after = float(values[rank])
             drop = "to zero" if after == 0 else f"to {after / values[0]:.1e} of the first"
-            reason = f"finite rank: after {rank} values the spectrum drops {drop}, as no law does."
+            count_words = "1 value" if rank == 1 else f"{rank} values"
+            reason = f"after {count_words} the spectrum drops {drop}, which no smooth law does."
             return replace(
                 blank,
                 law="finite rank",
@@ -113,9 +173,9 @@ def fit_decay(sigma: object, level: float = 0.95) -> DecayFit:
 
 
 def _candidate(y: Vector, used: tuple[int, int]) -> _Candidate:
-    """The laws and their rivals over `used`.
+    """The best law over the range `used` of k, judged against the other laws and their rivals.
 
-    How many values are independent is judged by the residuals of the closest curve: those of a law
+    The number of independent values is judged by the residuals of the closest curve: those of a law
     that does not hold are correlated because it does not hold.
     """
     k = np.arange(used[0], used[1] + 1, dtype=np.float64)
@@ -156,10 +216,10 @@ def _holds(found: _Candidate, y: Vector) -> bool:
 
 
 def _bent_by_sorting(whole: _Candidate, count: int) -> float:
-    """How many of the last values may be left out because sorting noise has bent them.
+    """The number of last values that may be left out because sorting noise has bent them.
 
-    Any number where the law follows the whole fall to a thousandth: the end of a spectrum that was
-    computed is less accurate than that.
+    It is any number if the law follows the whole fall to a thousandth: the end of a computed
+    spectrum is less accurate than that.
     """
     ends = whole.law.at(np.array([1.0, count]))
     if whole.law.rms <= 1e-3 * float(ends[0] - ends[1]):
@@ -172,7 +232,7 @@ def _bent_by_sorting(whole: _Candidate, count: int) -> float:
 
 
 def _estimated(found: _Candidate, count: int, level: float) -> Estimate:
-    """The law's parameter; the curves that may be it count by the information criterion."""
+    """The parameter of the law, averaged over the curves that may be it with Akaike's weights."""
     kept = [curve for curve in found.possible if curve.slope > 0.0]
     scores = np.array([curves.aic(curve, found.time, FINE) for curve in kept])
     weights = np.exp(-0.5 * (scores - scores.min()))
@@ -180,7 +240,7 @@ def _estimated(found: _Candidate, count: int, level: float) -> Estimate:
 
 
 def _doubt(found: _Candidate, sized: Estimate) -> str:
-    """Why the law is not claimed although no rival beats it; empty if it is."""
+    """Why the law is not claimed although no rival beats it; empty if it is claimed."""
     few = "too few values to tell"
     # A positive shift bends a power law downwards, as a stretched exponential bends all along.
     bent = found.law.name == "power" and found.law.bend > 0.0
@@ -190,32 +250,38 @@ def _doubt(found: _Candidate, sized: Estimate) -> str:
     low, high = sized.interval
     if low <= 0.0:
         if found.name == "superexponential":
-            return f"{few}: sorted noise alone may look as the best law ({found.name}) does."
+            return f"{few}: sorted noise alone may look like the best law, {found.name}."
         return (
-            f"{few}: sorted noise alone may look so, as the interval of the best law "
-            f"({found.name}), [{low:.3g}, {high:.3g}], holds zero."
+            f"{few}: sorted noise alone may look like this. The best law is {found.name}, and "
+            f"the interval of its parameter, [{low:.3g}, {high:.3g}], contains zero."
         )
     return ""
 
 
 def _why(found: _Candidate) -> str:
-    others = [name for name in SMOOTH if name != found.name]
-    against = ", ".join(f"{found.scores[name]:.1f} ({name})" for name in others)
+    own, other = found.scores[found.name], found.scores["none"]
+    laws = ", ".join(f"{name} {found.scores[name]:.1f}" for name in SMOOTH if name != found.name)
+    best = f"{found.name} has the smallest BIC of the laws, {own:.1f} ({laws}). "
+    if other >= own:
+        return f"{best}No curve of another form does better (the best of them: {other:.1f})."
     return (
-        f"{found.name}: BIC {found.scores[found.name]:.1f} against {against} and "
-        f"{found.scores['none']:.1f} (best curve that is no law)."
+        f"{best}A curve of another form has {other:.1f}, which is no strong evidence against the "
+        f"law: that takes a difference of more than {curves.STRONG_EVIDENCE:g}."
     )
 
 
 def _why_none(found: _Candidate) -> str:
     best = min(found.scores[name] for name in SMOOTH)
-    return (
-        f"no power law, no exponential, nothing faster: a curve that is none of them fits better "
-        f"(BIC {found.scores['none']:.1f}, the best law {best:.1f})."
-    )
+    other = found.scores["none"]
+    if other < best:
+        return (
+            f"no law: a curve of another form fits better than every law (BIC {other:.1f}, the "
+            f"best law {best:.1f}; smaller is better)."
+        )
+    return "no law: the best one does not decay, or misses the values at the end of the spectrum."
 
 
-def _claimed(fit: DecayFit, found: _Candidate, sized: Estimate) -> DecayFit:
+def _claimed(fit: Decay, found: _Candidate, sized: Estimate) -> Decay:
     """`fit` with the law that was found and its parameter."""
     law = found.law
     lifted = float(np.exp(law.floor)) if law.join else None
@@ -228,28 +294,8 @@ def _claimed(fit: DecayFit, found: _Candidate, sized: Estimate) -> DecayFit:
     return replace(fit, alpha=sized.value, shift=law.bend, C1=fit.envelope(sized.value))
 
 
-def _checked(sigma: object, level: float) -> Vector:
-    """The spectrum as a float64 vector, or an InputError with the index and value at fault."""
-    if not isinstance(level, int | float) or not 0.0 < level < 1.0:
-        raise InputError("level must lie strictly between 0 and 1", level, "Pass level=0.95.")
-    values = real_vector("sigma", sigma, "sigma[{}]", "Pass one spectrum of finite values.")
-    if values.min() < 0.0:
-        i = int(np.argmax(values < 0.0))
-        raise InputError(f"sigma[{i}] is negative", float(values[i]), "Singular values are >= 0.")
-    # Values that agree to rounding of the largest one may come in either order.
-    rises = np.diff(values) > 8.0 * EPS * values.max()
-    if rises.any():
-        i = int(np.argmax(rises)) + 1
-        raise InputError(
-            f"sigma must be descending, but sigma[{i}] exceeds sigma[{i - 1}] = {values[i - 1]!r}",
-            float(values[i]),
-            "Pass np.sort(sigma)[::-1].",
-        )
-    return np.sort(values)[::-1].copy()
-
-
 def _rank_scores(values: Vector, rank: int) -> dict[str, float]:
-    """BIC over all values, floored where they drop: each smooth law against `rank` free values."""
+    """The BIC of `rank` free values and of each smooth law, over all values down to the drop."""
     shares = values / values[0]
     y = np.log(np.maximum(shares, max(float(shares[rank]), EPS)))
     scores = {"finite rank": curves.bic(curves.Curve(np.zeros_like(y), rank + 1), 1.0)}
@@ -260,18 +306,18 @@ def _rank_scores(values: Vector, rank: int) -> dict[str, float]:
 
 
 def _windows(count: int) -> list[tuple[int, int]]:
-    """Ranges of k to try, the widest first, from powers of two up to a sixteenth of the values."""
+    """Ranges of k to try, the widest first; they begin at powers of two, up to count / 16."""
     starts = [1 << i for i in range(max(count // 16, 1).bit_length())]
     ends = [count, (3 * count) // 4, count // 2]
     return [(lo, hi) for hi in ends for lo in starts if hi - lo + 1 >= LEAST_VALUES]
 
 
 def numerical_floor(values: Vector) -> tuple[float | None, int]:
-    """The numerical floor and how many values stand clear of it.
+    """The numerical floor, and the number of values that stand clear of it.
 
-    Rounding level is a floor always. Above it a plateau is one when it lies below FLOOR_CEILING and
-    the spectrum, falling before it, goes on at less than a third of that steepness. Values within
-    ten times the plateau are contaminated by it and are left out too.
+    The level of rounding is always a floor. Above it a plateau is one when it lies below
+    FLOOR_CEILING and the spectrum, falling before it, goes on at less than a third of that
+    steepness. Values within ten times the plateau are contaminated by it and are left out too.
     """
     hard = 16.0 * EPS * values[0]
     count = int(np.sum(values > hard))
@@ -296,10 +342,11 @@ def numerical_floor(values: Vector) -> tuple[float | None, int]:
 
 
 def gap_rank(values: Vector) -> int | None:
-    """r when sigma_r falls to the floor within one step that the steps before it do not announce.
+    """The rank r after which the spectrum falls to the floor in one step; None if it does not.
 
-    The step must be a factor of a thousand, and either four times any step before (in logarithms)
-    or be followed by a plateau. Values below rounding level count as that level.
+    The steps before it must not announce that step: it must be a factor of a thousand, and either
+    four times any step before (in logarithms) or be followed by a plateau. Values below rounding
+    level count as that level.
     """
     if values[0] == 0.0 or values.size < 2:
         return None

@@ -31,27 +31,35 @@ NOISE = 1e-2
 """Relative deviations below this are no evidence against a law: an exact law scores finitely."""
 
 STRONG_EVIDENCE = 6.0
-"""What a difference in BIC must exceed ("strong" on the scale of Kass & Raftery 1995)."""
+"""A difference in BIC above this is strong evidence (Kass & Raftery 1995)."""
 
 POSITIVE_EVIDENCE = 2.0
-"""A smaller difference in BIC is "not worth more than a bare mention" on the same scale."""
+"""A difference in BIC below this is "not worth more than a bare mention" (Kass & Raftery)."""
 
 LEAST_VALUES = 8
-"""Fewer values than this carry no evidence for a law."""
+"""The least number of values that carry evidence for a law."""
 
 LONGEST = 40.0
-"""The longest correlation time of noise, in values, that is thought possible."""
+"""The longest correlation time of noise that is considered, in values."""
 
 JOINS = (1, 2)
-"""The p with which a floor is joined to a law: by addition, or by the root of the squares."""
+"""The powers p that join a floor to a law: addition, or the root of the sum of squares."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A fitted curve: its residuals, its number of parameters and, for a law, its values.
+    """A fitted curve: its residuals, its number of parameters and, for a law, their values.
 
-    `level` is a, `slope` the decay parameter, `bend` the shift of a power law or the z of a
-    superexponential, `floor` the logarithm of f and `join` its p (0: there is no floor).
+    Args:
+        residual: log sigma_k minus the curve.
+        parameters: The number of fitted parameters.
+        name: The law; empty for a rival.
+        level: a, the height of the line.
+        slope: The decay parameter.
+        bend: The shift of a power law, or the z of a superexponential.
+        floor: The logarithm of the floor f.
+        join: The power p of the floor; 0 where there is none.
+
     """
 
     residual: Vector
@@ -65,12 +73,12 @@ class Curve:
 
     @property
     def sse(self) -> float:
-        """Sum of squared residuals."""
+        """The sum of squared residuals."""
         return float(self.residual @ self.residual)
 
     @property
     def rms(self) -> float:
-        """Root of the mean squared residual."""
+        """The root of the mean squared residual."""
         return float(np.sqrt(self.sse / self.residual.size))
 
     def at(self, k: Vector) -> Vector:
@@ -81,7 +89,7 @@ class Curve:
         return np.asarray(np.logaddexp(self.join * bare, self.join * self.floor) / self.join)
 
     def derivatives(self, k: Vector) -> Design:
-        """Of log sigma_k by the parameters that were fitted: level, slope, then the others."""
+        """The derivatives of log sigma_k by the fitted parameters: level, slope, the others."""
         x = abscissa(self.name, k, self.bend)
         columns = [np.ones_like(x), -x]
         if self.parameters - (self.join > 0) == 3:
@@ -94,7 +102,7 @@ class Curve:
 
 
 def abscissa(name: str, k: Vector, bend: float) -> Vector:
-    """In what a law is a straight line."""
+    """The abscissa x_k in which the law is a straight line."""
     if name == "power":
         return np.asarray(np.log(k + bend))
     if name == "superexponential":
@@ -108,17 +116,17 @@ def _by_bend(name: str, k: Vector, bend: float) -> Vector:
 
 
 def laws(k: Vector, y: Vector, lifted: bool = True) -> dict[str, list[Curve]]:
-    """By law, the curves that may be it: first the plain one, then those with one parameter more.
+    """For each law its candidate curves: the plain one, then those with one more parameter.
 
-    Where `lifted`, a floor is tried for a power law and an exponential whose residuals rise towards
-    both ends: it bends a straight line upwards.
+    If `lifted`, a floor is tried for a power law and an exponential whose residuals rise towards
+    both ends, because a floor bends a straight line upwards.
     """
     power, exponential = (_line(name, k, y) for name in ("power", "exponential"))
     # A larger shift would turn the power law into an exponential under another name.
     shifts = np.geomspace(1e-3, 1.0 + k[-1] / 8.0, 40)
     # With a larger z none of the values would show that k log k takes over from k².
     z = np.geomspace(1e-2, 2.0 * k[-1], 40)
-    # Chosen only by strong evidence against the exponential, so that a near miss need not be exact.
+    # It is chosen only by strong evidence against the exponential, so a poor fit need not be exact.
     worth = 0.8 * exponential.sse
     found = {
         "power": [power, _bent("power", k, y, shifts, lambda g: g - 1.0)],
@@ -149,13 +157,13 @@ def bic(curve: Curve, time: float, noise: float = NOISE) -> float:
 
 
 def aic(curve: Curve, time: float, noise: float) -> float:
-    """Akaike's information criterion, in the terms of `bic`."""
+    """Akaike's information criterion, with the independent values and the noise of `bic`."""
     n = _independent(curve, time)
     return bic(curve, time, noise) + curve.parameters * (2.0 - float(np.log(n)))
 
 
 def _independent(curve: Curve, time: float) -> float:
-    """How many independent values a curve was fitted to, at least LEAST_VALUES.
+    """The number of independent values that a curve was fitted to, at least LEAST_VALUES.
 
     The number must not depend on the curve's parameters: in n log(variance), the curve with the
     larger n would win by the smallness of the noise alone.
@@ -164,12 +172,12 @@ def _independent(curve: Curve, time: float) -> float:
 
 
 def correlation_time(curve: Curve) -> float:
-    """How many neighbouring residuals count as one, (1 + c) / (1 - c), from 1 to LONGEST.
+    """The number of neighbouring residuals that count as one, (1 + c) / (1 - c), 1 to LONGEST.
 
     c is the correlation of neighbours in noise that is autoregressive along k, as in
     `decay_noise.py`. A curve with p parameters follows the noise, so that its residuals show less:
-    c - (p + (p + 2) c) / n on average (Marriott & Pope 1954 for p = 0 and 1, and so on). Sums over
-    many lags are of no use for few values: they cancel in residuals, whatever the noise is.
+    c - (p + (p + 2) c) / n on average (Marriott & Pope 1954 for p = 0 and 1). Sums over many lags
+    are of no use for few values: they cancel in residuals, whatever the noise is.
     """
     n, p = curve.residual.size, curve.parameters
     if curve.sse <= n * 1e-24:
@@ -182,7 +190,7 @@ def correlation_time(curve: Curve) -> float:
 
 
 def lines(x: Float[np.ndarray, "g n"], y: Vector) -> Float[np.ndarray, "g n"]:
-    """Residuals of y after a straight line in each row of x."""
+    """The residuals of y after a straight line is fitted in each row of x."""
     xc = x - x.mean(axis=1, keepdims=True)
     yc = y - y.mean()
     slope = (xc @ yc) / np.maximum(np.sum(xc**2, axis=1), np.finfo(np.float64).tiny)
@@ -205,7 +213,7 @@ def _bent(
     bend: Callable[[float], float],
     worth: float = np.inf,
 ) -> Curve:
-    """The least squares over a third parameter: on a grid, then between its neighbours there.
+    """Fit a law with a third parameter: on a grid, then between the neighbours of the best.
 
     Only the grid is searched where its best sum of squares exceeds `worth`.
     """
@@ -232,9 +240,9 @@ def _upwards(line: Curve, k: Vector) -> bool:
 
 
 def _floored(name: str, k: Vector, y: Vector, join: int) -> Curve | None:
-    """A law with a floor by least squares; None where no floor above a thousandth of the end helps.
+    """Fit a law with a floor; None where no floor above a thousandth of the end value helps.
 
-    Gauss and Newton's steps, damped as Levenberg and Marquardt do, from the best of four starts.
+    The method is that of Levenberg and Marquardt, from the best of four starts.
     """
     x = abscissa(name, k, 0.0)
     lowest = float(y[-1])
@@ -282,11 +290,11 @@ def _descended(
 
 
 def rivals(k: Vector, y: Vector) -> list[Curve]:
-    """The best of each kind that is no law; first the waves, then the stretched exponential.
+    """The best curve of each kind that is no law; first the waves, then the stretched exponential.
 
-    A power law with log-periodic waves, e^{-a k^p} with p below and with p above 1, (log k)^-p, two
-    slopes in log k or in k, and (c - k)^p, which sorted random numbers of a bounded range have
-    (p = 1: uniform ones).
+    The kinds are a power law with log-periodic waves, e^{-a k^p} with p below and with p above 1,
+    (log k)^-p, two slopes in log k or in k, and (c - k)^p, which sorted random numbers of a bounded
+    range have (p = 1: uniform ones).
     """
     shifts = np.linspace(0.2, 3.0, 29)
     knots = np.unique(np.geomspace(k[2], k[-3], 24))
@@ -303,7 +311,7 @@ def rivals(k: Vector, y: Vector) -> list[Curve]:
 
 
 def _closest(residuals: Float[np.ndarray, "g n"], parameters: int) -> Curve:
-    """The curve with the least sum of squares, of those whose residuals are the rows."""
+    """The curve with the least sum of squares, among those whose residuals are the rows."""
     return Curve(residuals[int(np.argmin(np.sum(residuals**2, axis=1)))], parameters)
 
 
@@ -322,8 +330,8 @@ def _two_slopes(x: Vector, knots: Float[np.ndarray, " g"], y: Vector) -> Curve:
 def _waves(x: Vector, y: Vector) -> Curve:
     """A line in x = log k and one wave along it, of at least one and a half periods.
 
-    It counts as seven parameters: a line, a wave's two, and its frequency, the best of so many that
-    it is worth three.
+    It counts as seven parameters: two for the line, two for the wave, and three for its frequency,
+    which is the best of many.
     """
     least = 1.5 / float(x[-1] - x[0])
     turns = 2.0 * np.pi * np.linspace(least, max(2.0, 2.0 * least), 24)[:, None] * x[None, :]

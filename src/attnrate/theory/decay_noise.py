@@ -1,10 +1,10 @@
-"""The interval of a law's parameter, from spectra like the given one with noise like its own.
+"""The interval of a law's parameter, from simulated spectra with noise like that of the data.
 
 Singular values come sorted. Sorting hides most of the noise in the residuals, bends both ends of
 the spectrum and biases the slope, so that Student's interval is several times too narrow. Instead
-noisy spectra are drawn from the fitted law, sorted and fitted as the given one was. How large the
-noise is, and how correlated along k, is not known: both are drawn, too, and those draws count
-whose residuals look like the given ones in size, correlation and drift (approximate Bayesian
+noisy spectra are drawn from the fitted law, sorted and fitted as the given one was. The size of the
+noise and its correlation along k are not known: both are drawn too, and those draws count whose
+residuals look like the given ones in size, correlation and drift (approximate Bayesian
 computation with a linear adjustment, Beaumont, Zhang & Balding 2002). Whether a shift or a floor
 belongs to the law is not known either: the curves that may be it are averaged with weights by
 Akaike's criterion (Burnham & Anderson 2002).
@@ -20,16 +20,16 @@ from scipy import special
 from attnrate.theory.decay_curves import LONGEST, Curve, Vector
 
 SEED = 20230518
-"""The same spectrum gets the same interval, every time."""
+"""Seed of the simulated spectra, so that a spectrum always gets the same interval."""
 
 RANGE = (0.4, 60.0)
-"""Sizes of the noise that are looked at first, in units of the residuals' root mean square."""
+"""The sizes of the noise that are tried first, over the root mean square of the residuals."""
 
 NEAREST = 0.15
-"""The share of the last draws that counts: those whose residuals look most like the given ones."""
+"""The share of the last draws that count: those whose residuals resemble the given ones most."""
 
 BLOCKS = 10
-"""Stretches of k over which residuals are averaged to see how they drift."""
+"""The number of stretches of k over which residuals are averaged to measure their drift."""
 
 Draws = Float[np.ndarray, " draws"]
 Spectra = Float[np.ndarray, "draws n"]
@@ -38,7 +38,7 @@ Looks = Float[np.ndarray, "draws 3"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A decay parameter, freed of the bias by sorting, with its interval."""
+    """A decay parameter, corrected for the bias of sorting, with its interval."""
 
     value: float
     interval: tuple[float, float]
@@ -52,9 +52,16 @@ def estimate(
     used: tuple[int, int],
     level: float,
 ) -> Estimate:
-    """The parameter of `law`, which was fitted to `used` of `count` sorted values.
+    """Estimate the parameter of a law with an interval.
 
-    `curves` are all curves that may be it, `law` among them; their `weights` add up to 1.
+    Args:
+        law: The fitted curve.
+        curves: All curves that may be the law, `law` among them.
+        weights: The weights of these curves; they add up to 1.
+        count: The number of sorted values.
+        used: The first and the last k that entered the fit.
+        level: The confidence of the interval.
+
     """
     tiny = 1e-12 * abs(law.slope)
     if law.rms <= 1e-10:
@@ -76,20 +83,20 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Likely:
-    """Errors of sorted noisy spectra, and how much each resembles the given one."""
+    """The errors of simulated spectra, and how much each resembles the given one."""
 
     errors: Float[np.ndarray, "draws n"]
     weight: Draws
     away: Looks
 
     def moments(self, values: Draws) -> tuple[float, float]:
-        """Mean and spread of `values` where the residuals look like the given ones."""
+        """Mean and spread of `values` over the draws whose residuals resemble the given ones."""
         root = np.sqrt(self.weight)
         design = np.column_stack([np.ones(values.size), self.away])
         fitted = np.linalg.lstsq(design * root[:, None], values * root, rcond=None)[0]
         rest = values - design @ fitted
-        # The spread depends on how the residuals look, too: it is taken to what it is at the given
-        # ones (Blum & François 2010).
+        # The spread depends on the residuals too: it is extrapolated to the given ones (Blum &
+        # François 2010).
         sizes = np.log(rest**2 + 1e-6 * float(self.weight @ rest**2))
         grows = np.linalg.lstsq(design * root[:, None], sizes * root, rcond=None)[0]
         rest = rest * np.exp(-0.5 * np.clip(self.away @ grows[1:], -3.0, 3.0))
@@ -99,7 +106,7 @@ class _Likely:
 
 
 def _likely(law: Curve, k: Vector, window: slice) -> _Likely:
-    """Draws of noise in three rounds: its size roughly, the bias it makes, and the errors."""
+    """Simulate noise in three rounds: to find its size roughly, its bias, and the errors."""
     exact, design = law.at(k), law.derivatives(k)
     inverse = np.linalg.pinv(design[window])
     hat = inverse.T @ design[window].T
@@ -122,7 +129,7 @@ def _likely(law: Curve, k: Vector, window: slice) -> _Likely:
     low, high = np.log(close.min()), np.log(close.max())
 
     def sizes(count: int) -> tuple[Draws, Float[np.ndarray, "draws 3"]]:
-        """Sizes of noise, evenly in the logarithm, and the powers that a trend is fitted by."""
+        """Sizes of noise, even in the logarithm, and the powers with which a trend is fitted."""
         u = np.linspace(-1.0, 1.0, count)
         size = np.exp(0.5 * (low + high) + 0.5 * (high - low) * u)
         return size, np.stack([np.ones_like(u), u, u**2], axis=1)
@@ -144,7 +151,7 @@ def _likely(law: Curve, k: Vector, window: slice) -> _Likely:
 
 
 def _looks(residuals: Spectra) -> Looks:
-    """What residuals look like: log of their size, correlation of neighbours, log of their drift.
+    """Three features of residuals: log size, correlation of neighbours, log drift.
 
     The drift is the size of the means over BLOCKS stretches of k. Sorting takes the noise out of
     neighbours but not out of such means, on which the slope depends.
@@ -174,7 +181,7 @@ def _noise(n: int) -> list[Float[np.ndarray, "_ n"]]:
 
 
 def _quantile(means: Vector, spreads: Vector, weights: Vector, q: float) -> float:
-    """Of a mixture of normal distributions, by bisection."""
+    """The quantile q of a mixture of normal distributions, by bisection."""
     low = float(np.min(means - 10.0 * spreads))
     high = float(np.max(means + 10.0 * spreads))
     for _ in range(60):

@@ -1,39 +1,79 @@
-"""What is known of a spectrum's decay: its law, the parameter with its interval, and why."""
+"""What is known about the decay of a spectrum: its law, its parameter with an interval, and why."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 
 from attnrate.errors import InputError
+from attnrate.settings import by, checked
+from attnrate.shown import Shown
 from attnrate.theory.decay_curves import Curve, Vector, abscissa
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
-Law = Literal["power", "exponential", "superexponential", "finite rank", "none"]
+    from attnrate.figures.drawing import Drawing
+
+Law: TypeAlias = Literal["power", "exponential", "superexponential", "finite rank", "none"]
+"""The laws by which singular values may fall; "none" if none of the others describes them."""
 
 SMOOTH = {"power": "alpha", "exponential": "rate", "superexponential": "order"}
 """The laws that have a curve, each with the name of its parameter."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecayFit:
-    """The law of a spectrum sigma_1 >= sigma_2 >= ..., with an interval for its parameter.
+def _require_exponent(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or not np.isfinite(value):
+        raise InputError(f"{name} must be a finite number", value, f"Pass e.g. {name}=1.0.")
+    return float(value)
 
-    One of these is set, the others are None: `alpha` (power: sigma_k ~ (k + shift)^-alpha), `rate`
-    (exponential: sigma_k ~ e^{-rate k}), `order` (superexponential: sigma_k ~ I_k(turn)^order,
-    that is e^{-order k log k} for k beyond `turn`) or `rank` (finite rank). `interval` holds
-    (lo, hi) for alpha or rate at confidence `level`. It is None for an order, which describes the
-    curve that was fitted: that curve leaves out a slow factor of I_k, so that intervals held the
-    order of real Bessel spectra in half of the cases only. `used` is the first and last k that
-    entered the fit, `clear` how many values stand clear of the numerical floor, `floor` the largest
-    value that was taken for rounding. `scores` is the criterion of each law (smaller is better;
-    "none" is the best rival that is no law), `reason` says why this law. `C1` is `envelope(alpha)`
-    for a power law, else None. `noise_floor` is a floor f well above rounding that lifts the law to
-    (law^join + f^join)^(1/join), None (and `join` 0) where there is no evidence for one.
+
+def _require_ranks(name: str, values: object) -> Vector:
+    return real_vector(name, values, name + "[{}]", "Pass ranks such as np.arange(1.0, 51.0).")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Decay(Shown):
+    """The law by which a spectrum sigma_1 ≥ sigma_2 ≥ … falls, with its parameter and the reason.
+
+    `fit_decay` and `Pod.decay` make one. Exactly one of `alpha`, `rate`, `order` and `rank` is set,
+    according to the law; all are None where there is no law.
+
+    Attributes:
+        law: "power", "exponential", "superexponential", "finite rank" or "none".
+        alpha: The exponent of a power law, sigma_k ~ (k + shift)^-alpha.
+        rate: The rate of an exponential, sigma_k ~ e^{-rate k}.
+        rank: The rank, where all further values are zero or at the level of rounding.
+        shift: The shift of a power law; 0 where there is no strong evidence for one.
+        interval: The confidence interval (low, high) of alpha or rate. None for an order: it
+            describes the fitted curve, which leaves out a slow factor of the Bessel functions, so
+            that intervals contained the order of real Bessel spectra in half of the cases only.
+        level: The confidence of the interval, 0.95 by default.
+        C1: `envelope(alpha)` of a power law: sigma_k ≤ C1 k^-alpha for every k.
+        used: The first and the last k that entered the fit.
+        clear: The number of values that stand clear of the numerical floor.
+        floor: The largest value that was taken for rounding; None where there is none.
+        scores: The Bayesian information criterion of each law; smaller is better. "none" is that of
+            the best curve of any other form.
+        reason: Why this law, in a sentence.
+        sigma: The spectrum.
+        order: The order of a superexponential, sigma_k ~ I_k(turn)^order, with the modified Bessel
+            function I: e^{-order k log k} for k beyond `turn`.
+        turn: Where k log k takes over from k² in a superexponential.
+        noise_floor: A floor f well above rounding that lifts the end of the law to
+            (law^join + f^join)^(1/join); None where there is no evidence for one.
+        join: The power with which the floor is joined to the law: 1 or 2, or 0 without a floor.
+
+    Examples:
+        >>> import numpy as np
+        >>> decay = ar.fit_decay(3.0 / np.arange(1, 41) ** 2)
+        >>> decay.law, round(decay.alpha, 6), round(decay.C1, 6)
+        ('power', 2.0, 3.0)
+        >>> float(decay.predict([100.0])[0].round(9))
+        0.0003
+
     """
 
     law: Law
@@ -55,22 +95,35 @@ class DecayFit:
     noise_floor: float | None = None
     join: int = 0
 
-    def envelope(self, alpha: float | int) -> float:
-        """Eq. 12 for one spectrum: the least c with sigma_k <= c k^-alpha for every k >= 1.
+    @checked
+    def envelope(self, alpha: Annotated[float, by(_require_exponent)]) -> float:
+        """Eq. 12 for one spectrum: the least c with sigma_k ≤ c k^-alpha for every k ≥ 1.
 
-        It is sup_k sigma_k k^alpha. The paper prints s >= 0 and means s >= 1. The supremum runs
-        over every value clear of the floor, also those at the ends that did not enter the fit: an
-        envelope has to hold there too. Beyond the last value it holds as far as the law does.
+        It is sup_k sigma_k k^alpha. (The paper prints s ≥ 0 and means s ≥ 1.) The supremum runs
+        over every value clear of the floor, including those at the ends that did not enter the fit,
+        because an envelope has to hold there too. Beyond the last value it holds as far as the law.
+
+        Args:
+            alpha: An exponent.
+
         """
-        if not np.isfinite(alpha):
-            raise InputError("alpha must be a finite number", alpha, "Pass e.g. alpha=1.0.")
         return envelope(self.sigma[: self.clear], alpha)
 
-    def predict(self, k: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """The fitted law, with its floor if it has one, at ranks k.
+    @checked
+    def predict(self, k: Annotated[npt.ArrayLike, by(_require_ranks)]) -> Float[np.ndarray, " n"]:
+        """The fitted law at ranks k, with its floor if it has one.
 
-        Raises InputError where there is no smooth law to evaluate.
+        Args:
+            k: Ranks, from 1 on; need not be whole.
+
+        Returns:
+            The singular values that the law gives.
+
+        Raises:
+            InputError: The law is "none" or "finite rank", which have no curve.
+
         """
+        at = np.asarray(k)
         value = self.alpha or self.rate or self.order
         if self.used is None or value is None:
             raise InputError("there is no smooth law to evaluate", self.law, self.reason)
@@ -88,10 +141,16 @@ class DecayFit:
             x = x[kept]
         size = float(np.mean(bare + value * x))
         law = Curve(y, 2, self.law, size, value, bend, floor, self.join)
-        return np.asarray(np.exp(law.at(k)), dtype=np.float64)
+        return np.asarray(np.exp(law.at(at)), dtype=np.float64)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row a value: k, sigma, the fitted law (NaN where there is none), and `used`."""
+        """One row per singular value.
+
+        Returns:
+            A table with the columns k, sigma, fitted (the law; NaN where there is none) and used
+            (whether the value entered the fit).
+
+        """
         import pandas as pd
 
         k = np.arange(1, self.sigma.size + 1)
@@ -102,28 +161,43 @@ class DecayFit:
             {"k": k, "sigma": self.sigma, "fitted": fitted, "used": (k >= lo) & (k <= hi)}
         )
 
-    def plot(self) -> "Figure":
-        """The spectrum and its law on logarithmic axes, as a figure without pyplot state."""
-        from matplotlib.figure import Figure
+    def plot(self) -> "Drawing":
+        """The spectrum and its law on logarithmic axes.
 
-        figure = Figure(figsize=(5.5, 4.0), layout="constrained")
-        axes = figure.subplots()
+        The axis of k is linear where the law is an exponential or faster, so that an exponential is
+        a straight line; else it is logarithmic, so that a power law is one.
+
+        Returns:
+            A matplotlib figure, which a notebook shows.
+
+        """
+        from attnrate.figures.draw import draw
+        from attnrate.figures.figure import Curves, Figure, Line, Series
+
         k = index(self.sigma)
-        shown = self.sigma > 0
-        axes.plot(k[shown], self.sigma[shown], "o", ms=3, color="0.45", label="singular values")
+        values = np.where(self.sigma > 0, self.sigma, np.nan)
+        series = [Series("singular value σ_k", tuple(k.tolist()), tuple(values.tolist()))]
         if self.law in SMOOTH and self.used is not None:
             within = k[self.used[0] - 1 : self.used[1]]
-            axes.plot(within, self.predict(within), "k-", lw=1.5, label=self._parameter())
-        if self.floor is not None and self.floor > 0:
-            axes.axhline(self.floor, color="0.6", ls=":", label="numerical floor")
-        if self.noise_floor is not None:
-            axes.axhline(self.noise_floor, color="0.6", ls="--", label="noise floor")
-        if shown.any():
-            axes.set_yscale("log")
-        axes.set_xscale("linear" if self.law in ("exponential", "superexponential") else "log")
-        axes.set(xlabel="rank k", ylabel="singular value σ_k", title=f"law: {self.law}")
-        axes.legend()
-        return figure
+            law = tuple(self.predict(within).tolist())
+            label = f"{self.law}: {self._parameter()}"
+            series.append(Series(label, tuple(within.tolist()), law, style="theory"))
+        floors = (("numerical floor", self.floor), ("noise floor", self.noise_floor))
+        panel = Curves(
+            "",
+            "rank k",
+            "singular value σ_k",
+            tuple(series),
+            "linear" if self.law in ("exponential", "superexponential") else "log",
+            "log",
+            tuple(Line(label, y=value) for label, value in floors if value),
+        )
+        words = {"none": "no law of decay", "finite rank": f"finite rank {self.rank}"}
+        title = words.get(self.law, f"Law of decay: {self.law}")
+        return draw(Figure("decay", title[0].upper() + title[1:], "", (panel,)))
+
+    def _figure(self) -> "Drawing | None":
+        return self.plot() if np.any(self.sigma > 0) else None
 
     def _parameter(self) -> str:
         if self.law == "finite rank":
@@ -139,13 +213,14 @@ class DecayFit:
         C1 = "" if self.C1 is None else f", C1 = {self.C1:.4g}"
         parameter = "" if self.law == "none" else f": {self._parameter()}"
         lifted = "" if self.noise_floor is None else f", noise floor = {self.noise_floor:.3g}"
-        return f"{self.law}{parameter}{C1}{lifted}{used}\n  {self.reason}"
+        law = "no law is certain" if self.law == "none" else self.law
+        return f"{law}{parameter}{C1}{lifted}{used}\n  {self.reason}"
 
 
 def envelope(values: Vector, alpha: float | int) -> float:
-    """C1^(alpha) = sup_k sigma_k k^alpha (Eq. 12, which prints s >= 0 and means s >= 1).
+    """C1^(alpha) = sup_k sigma_k k^alpha (Eq. 12, which prints s ≥ 0 and means s ≥ 1).
 
-    In logarithms, because k^alpha may overflow.
+    It is computed in logarithms, because k^alpha may overflow.
     """
     positive = values[values > 0.0]
     if positive.size == 0:
@@ -154,7 +229,7 @@ def envelope(values: Vector, alpha: float | int) -> float:
 
 
 def index(values: Vector) -> Vector:
-    """k = 1, 2, ... of the values."""
+    """The ranks k = 1, 2, … of the values."""
     return np.arange(1, values.size + 1, dtype=np.float64)
 
 

@@ -1,43 +1,43 @@
 """The result of a POD: singular values and functions, and how they are put together.
 
-Every way of computing one (`search.py`, `kinks.py`, `matrix.py`) ends here, in weighted singular
-vectors on two grids; the gauge and the count of values are decided in one place.
+Every way of computing one (`search.py`, `kinks.py`, `matrix.py`) ends here, with weighted singular
+vectors on two grids. How many values are returned is decided here alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import hypot
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from math import hypot, nan
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 
-from attnrate.errors import InputError, require_choice, require_whole
-from attnrate.theory.decay import DecayFit, fit_decay
-from attnrate.theory.domain import Mesh, Samples, real_array
-from attnrate.theory.evaluate import Evaluator, numbers_only
+from attnrate.settings import Natural, by, checked
+from attnrate.shown import Shown
+from attnrate.theory.decay import Decay, Level, fit_decay
+from attnrate.theory.domain import Samples, real_array
+from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.fresh import RESOLUTION, Factor
 from attnrate.theory.panels import Array
+from attnrate.theory.singular import Beyond, Side
+from attnrate.words import Gauge
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
-Gauge: TypeAlias = Literal["softmax"] | None
+    from attnrate.figures.drawing import Drawing
+
 EPS = float(np.finfo(float).eps)
-#: Singular values that must be certain, where more were asked for, for a result to have converged
+#: A result counts as converged when this many values are certain, even if more were requested
 _LEAST_CERTAIN = 50
-
-
-def as_gauge(gauge: object) -> Gauge:
-    """`gauge` itself, or an InputError when it is neither None nor "softmax"."""
-    require_choice("gauge", gauge, (None, "softmax"))
-    return None if gauge is None else "softmax"
+#: Points at which singular functions are evaluated
+Points: TypeAlias = Annotated[npt.ArrayLike, by(real_array)]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked of `pod`, checked."""
+    """The checked arguments of `pod` that decide which values are returned."""
 
     rtol: float
     max_rank: int
@@ -51,10 +51,10 @@ class Request:
     def count(
         self, sigma: Float[Array, " k"], doubt: Float[Array, " k"], norm: float
     ) -> tuple[int, int]:
-        """How many values are wanted, and how many of these, from the first on, are certain.
+        """The number of values that are wanted, and the number of these that are certain.
 
-        Wanted are values above rtol·sigma_1 and above the rounding of rho itself, at most max_rank;
-        certain are those whose `doubt` is within the accuracy asked for.
+        Wanted are values above rtol·sigma_1 and above the rounding of rho itself, at most max_rank.
+        Certain are the first of these, as far as their `doubt` is within the accuracy asked for.
         """
         if sigma.size == 0 or norm == 0.0:
             return 0, 0
@@ -63,49 +63,47 @@ class Request:
         return wanted, int(np.argmin(np.append(doubt[:wanted] <= self.rtol * norm, False)))
 
     def ungauged(self, matrix: Float[Array, "m n"], weights: Float[Array, " n"]) -> Array:
-        """Weighted nodal values with what the gauge does not see, their means over v, taken out."""
-        if self.gauge is None:
+        """Weighted nodal values without what the gauge leaves out: their means over v."""
+        if self.gauge == "none":
             return matrix
         one = np.sqrt(weights / np.sum(weights))  # P = I - 1⊗1
         return np.asarray(matrix.T - np.multiply.outer(one, one @ matrix.T)).T
 
 
-@dataclass(frozen=True, eq=False)
-class Side:
-    """Singular functions of one variable, by their values on the nodes of a grid or at samples."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Pod(Shown):
+    """The singular values and functions of a coupling: rho(u, v) = Σ_k sigma_k phi_k(u) psi_k(v).
 
-    grid: Mesh
-    values: Float[Array, "nodes rank"]
-    #: beyond samples: the first functions at any points, from the points and how many functions
-    beyond: Callable[[Float[Array, "points d"], int], Array]
+    phi_k and psi_k are orthonormal in L² of the two domains (Eq. 10). `pod` makes one. A Pod can be
+    copied and pickled; over samples it keeps rho, which must then be a function that can be pickled
+    (one of a module, no lambda).
 
-    def __call__(self, points: object) -> Float[Array, "*shape rank"]:
-        """The functions at `points`, one more axis than the points have."""
-        array = real_array("points", points)
-        d, rank = self.grid.d, self.values.shape[1]
-        plain = numbers_only(self.grid)
-        if not plain and (array.ndim == 0 or array.shape[-1] != d):
-            raise InputError(f"points must have shape (..., {d})", array.shape, "One row a point.")
-        shape, flat = array.shape if plain else array.shape[:-1], array.reshape(-1, d)
-        if isinstance(self.grid, Samples):
-            return self.beyond(flat, rank).reshape(*shape, rank)
-        return self.grid.interpolate(self.values, flat).reshape(*shape, rank)
+    Attributes:
+        sigma: The singular values, descending: those above rtol·sigma_1, at most max_rank. The
+            array is read-only.
+        error: A bound on the error of each singular value, in the units of rho.
+        converged: Whether error ≤ rtol·norm.
+        rest: The root of the sum of squares of the singular values that are not in `sigma`.
+        norm: The L² norm of rho.
+        rtol: The relative accuracy that was asked for.
+        gauge: What was left out of rho: "softmax" (its mean over v) or "none".
+        evaluations: The number of pairs (u, v) at which rho was evaluated; the number of entries
+            of a matrix.
+        resolution: A share of the domain. Smaller features of rho may have been missed; larger ones
+            were met by the fresh pairs at which the result was checked, with 95 % confidence. 0
+            where rho was evaluated at all pairs of samples.
 
-    def first(self, r: int) -> "Side":
-        """The first r functions."""
-        return replace(self, values=self.values[:, :r])
+    Examples:
+        >>> import numpy as np
+        >>> p = ar.pod(lambda u, v: 1 + 2 * np.sin(2 * np.pi * u) * np.sin(2 * np.pi * v), (0, 1))
+        >>> p.sigma.round(6).tolist()
+        [1.0, 1.0]
+        >>> print(p)
+        POD of rank 2: sigma = 1, 1
+          converged, error of sigma at most ...
+        >>> p.tail(1) < 1.001
+        True
 
-
-@dataclass(frozen=True, eq=False)
-class Pod:
-    """rho(u, v) = Σ_k sigma_k phi_k(u) psi_k(v), phi and psi orthonormal in L².
-
-    `error` bounds the error of the returned singular values (absolute), and `rest` is the root of
-    the sum of squares of those not returned; together, `residual`, they bound what the returned
-    terms leave of rho in L². When `converged`, error <= rtol·‖rho‖. A feature of rho that covers
-    less than `resolution` of the domain may have been missed; larger ones were met by the fresh
-    pairs at which the result was tried, with 95 % confidence. It is 0 where rho was
-    asked at all pairs of samples.
     """
 
     sigma: Float[Array, " rank"]
@@ -120,35 +118,72 @@ class Pod:
     _u: Side = field(repr=False)
     _v: Side = field(repr=False)
 
+    def __post_init__(self) -> None:
+        self.sigma.flags.writeable = False
+
     @property
     def rank(self) -> int:
-        """How many singular values are returned: those above rtol·sigma_1, at most max_rank."""
+        """The number of singular values: those above rtol·sigma_1, at most max_rank."""
         return len(self.sigma)
 
     @property
     def residual(self) -> float:
-        """A bound on the L² norm of rho minus the returned terms (modulo the gauge, if any)."""
+        """A bound on the L² norm of rho minus the terms of this Pod (modulo the gauge, if any)."""
         return self.rest + self.error
 
-    def phi(self, u: object) -> Float[Array, "*shape rank"]:
-        """phi_1 … phi_rank at any points of the first domain: shape of the points, then rank."""
-        return self._u(u)
+    @checked
+    def phi(self, u: Points) -> Float[Array, "*shape rank"]:
+        """phi_1, …, phi_rank at any points of the first domain.
 
-    def psi(self, v: object) -> Float[Array, "*shape rank"]:
-        """psi_1 … psi_rank at any points of the second domain: shape of the points, then rank."""
-        return self._v(v)
+        Args:
+            u: Points: numbers, or arrays with a last axis of d coordinates. For a matrix they are
+                numbers of rows.
 
-    def __call__(self, u: object, v: object) -> Float[Array, "*shape"]:
-        """Σ_k sigma_k phi_k(u) psi_k(v), broadcasting u against v."""
-        return np.asarray(np.sum(self.phi(u) * self.sigma * self.psi(v), axis=-1))
+        Returns:
+            The values: the shape of the points, then one axis of length rank.
 
-    def tail(self, r: object) -> float:
-        """(Σ_{k>r} sigma_k²)^½: the least L² error of any rank-r approximation (Eq. 11)."""
-        return hypot(*self.sigma[require_whole("r", r, 0) :], self.rest)
+        """
+        return self._u(np.asarray(u))
 
-    def truncate(self, r: object) -> "Pod":
-        """The first r terms; the others move into `rest`."""
-        kept = min(require_whole("r", r, 0), self.rank)
+    @checked
+    def psi(self, v: Points) -> Float[Array, "*shape rank"]:
+        """psi_1, …, psi_rank at any points of the second domain.
+
+        Args:
+            v: Points: numbers, or arrays with a last axis of d coordinates. For a matrix they are
+                numbers of columns.
+
+        Returns:
+            The values: the shape of the points, then one axis of length rank.
+
+        """
+        return self._v(np.asarray(v))
+
+    @checked
+    def __call__(self, u: Points, v: Points) -> Float[Array, "*shape"]:
+        """Σ_k sigma_k phi_k(u) psi_k(v), where u and v broadcast against each other."""
+        left, right = self._u(np.asarray(u)), self._v(np.asarray(v))
+        return np.asarray(np.sum(left * self.sigma * right, axis=-1))
+
+    @checked
+    def tail(self, r: Natural) -> float:
+        """(Σ_{k>r} sigma_k²)^½: the least L² error of any rank-r approximation (Eq. 11).
+
+        Args:
+            r: A rank, from 0 on.
+
+        """
+        return hypot(*self.sigma[r:], self.rest)
+
+    @checked
+    def truncate(self, r: Natural) -> "Pod":
+        """The first r terms; the others count in `rest`.
+
+        Args:
+            r: The number of terms to keep, from 0 on.
+
+        """
+        kept = min(r, self.rank)
         return replace(
             self,
             sigma=self.sigma[:kept],
@@ -157,25 +192,40 @@ class Pod:
             _v=self._v.first(kept),
         )
 
-    def decay(self, level: float = 0.95) -> DecayFit:
-        """The law that sigma follows; a spectrum that ends well above rtol has finite rank.
+    @checked
+    def decay(self, level: Level = 0.95) -> Decay:
+        """The law by which the singular values fall, or that there is none.
 
-        Not so where it ends because samples do: as many values as there are samples (one less under
-        the softmax gauge, which takes the mean over v out) say nothing of the rank of rho. Nor
-        where it has not converged: what was missed may go on, and values below the error are not
-        known.
+        A spectrum that ends well above rtol has finite rank. Two cases are no evidence for that:
+        samples have no more singular values than there are samples, so that a rank above half of
+        their number is not claimed; and where the result has not converged, what was missed may go
+        on, and values below `error` are not known.
+
+        Args:
+            level: The confidence of the interval, between 0 and 1.
+
+        Returns:
+            The law with its parameter; see `fit_decay`.
+
         """
         if not self.converged and self.rank:
             return fit_decay(self.sigma[: max(1, int(np.sum(self.sigma > self.error)))], level)
-        gauged = 0 if self.gauge is None else 1
-        sides = ((self._u.grid, 0), (self._v.grid, gauged))
-        sizes = [len(d.points) - less for d, less in sides if isinstance(d, Samples)]
-        ends = self.rest <= 10 * self.rtol * self.norm and self.rank < min(sizes, default=np.inf)
+        sizes = [len(d.points) for d in (self._u.grid, self._v.grid) if isinstance(d, Samples)]
+        most = min(sizes, default=np.inf) / 2
+        ends = self.rest <= 10 * self.rtol * self.norm
         clear = self.rank == 0 or self.sigma[-1] > 1e4 * self.rtol * self.sigma[0]
-        return fit_decay(np.append(self.sigma, 0.0) if ends and clear else self.sigma, level)
+        found = fit_decay(np.append(self.sigma, 0.0) if ends and clear else self.sigma, level)
+        if found.rank is not None and found.rank > most:
+            return fit_decay(self.sigma[: found.rank], level)
+        return found
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a singular value: sigma, the tail beyond it, the share of energy up to it."""
+        """One row per singular value: sigma, the tail beyond it, the share of energy up to it.
+
+        Returns:
+            A table with the index k = 1, 2, … and the columns sigma, tail and energy.
+
+        """
         import pandas as pd
 
         tails = np.array([self.tail(k) for k in range(self.rank + 1)])
@@ -185,35 +235,65 @@ class Pod:
             index=pd.RangeIndex(1, self.rank + 1, name="k"),
         )
 
-    def plot(self) -> "Figure":
-        """The spectrum and its tail on a logarithmic scale."""
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
+    def plot(self) -> "Drawing":
+        """The singular values and the tails beyond them, on a logarithmic scale.
 
-        figure = Figure(figsize=(6, 4), layout="constrained")
-        axes = figure.subplots()
-        k = np.arange(1, self.rank + 1)
-        tails = np.array([self.tail(r) for r in range(1, self.rank + 1)])
-        seen = tails > 10 * self.error  # a tail of rounding size is no tail
-        axes.semilogy(k, self.sigma, "o", ms=4, color="#1b4965", label="σₖ")
-        axes.semilogy(k[seen], tails[seen], "_", ms=9, color="#ca6702", label="tail beyond k")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("k")
-        axes.set_ylabel("singular value σₖ, tail (Σ σ²)^½")
-        gauge = ", modulo the softmax gauge" if self.gauge else ""
-        axes.set_title(f"POD: rank {self.rank}{gauge}; error of σ {self.error:.0e}", fontsize=11)
-        axes.legend(frameon=False)
-        return figure
+        Returns:
+            A matplotlib figure, which a notebook shows.
+
+        """
+        from attnrate.figures.draw import draw
+        from attnrate.figures.figure import Curves, Figure, Line, Series
+
+        k = tuple(range(1, self.rank + 1))
+
+        def known(values: Iterable[float]) -> tuple[float, ...]:
+            # what is below the error is noise
+            return tuple(value if value > self.error else nan for value in values)
+
+        state = "" if self.converged else "NOT CONVERGED, "
+        panel = Curves(
+            f"{state}error of σ at most {self.error:.0e}",
+            "rank k",
+            "singular value, tail",
+            (
+                Series("singular value σ_k", k, known(self.sigma.tolist())),
+                Series(
+                    "tail beyond k: (Σ σ²)^½ over j > k",
+                    k,
+                    known(map(self.tail, k)),
+                    style="theory",
+                ),
+            ),
+            y_scale="log",
+            lines=() if self.converged else (Line("error: nothing below is known", y=self.error),),
+        )
+        title = f"POD of rank {self.rank}{self._gauge_words()}"
+        return draw(Figure("pod", title, "", (panel,)))
+
+    def _table(self) -> "pd.DataFrame":
+        return self.to_frame()
+
+    def _figure(self) -> "Drawing | None":
+        return self.plot() if self.rank else None
+
+    def _gauge_words(self) -> str:
+        return ", modulo the softmax gauge" if self.gauge == "softmax" else ""
 
     def __str__(self) -> str:
         shown = ", ".join(f"{s:.6g}" for s in self.sigma[:6]) + (", …" if self.rank > 6 else "")
-        state = "converged" if self.converged else "NOT CONVERGED"
-        beyond = f", beyond them {self.rest:.2g}" if self.rest > self.rtol * self.norm else ""
-        gauge = ", modulo the softmax gauge" if self.gauge else ""
+        state = "converged"
+        if not self.converged:
+            above = int(np.sum(self.sigma > self.error))
+            state = f"NOT CONVERGED, {above:,} of the values above their error"
+        beyond = f", beyond rank {self.rank}: {self.rest:.2g}"
+        matrix = isinstance(self._u.grid, Samples) and self._u.beyond is None
         text = (
-            f"POD of rank {self.rank}{gauge}: sigma = {shown}\n"
-            f"  {state}, error of sigma at most {self.error:.1e}{beyond}; "
-            f"{self.evaluations:,} evaluations of rho"
+            f"POD of rank {self.rank}{self._gauge_words()}: "
+            f"{f'sigma = {shown}' if self.rank else 'no singular value is above zero'}\n"
+            f"  {state}, error of sigma at most {self.error:.1e}"
+            f"{beyond if self.rest > self.rtol * self.norm else ''}; "
+            f"{self.evaluations:,} {'entries of the matrix' if matrix else 'evaluations of rho'}"
         )
         if self.resolution > 0.0:
             share = f"1/{round(1 / self.resolution):,}"
@@ -222,7 +302,7 @@ class Pod:
 
 
 def enough(certain: int, wanted: int) -> bool:
-    """Whether so many certain values are an answer, those after them being known as a tail."""
+    """Whether this number of certain values is an answer; those after them are known as a tail."""
     return certain >= min(wanted, _LEAST_CERTAIN)
 
 
@@ -239,10 +319,20 @@ def assemble(
     least: float = 0.0,
     resolution: float = RESOLUTION,
 ) -> Pod:
-    """A Pod from singular triples whose vectors are orthonormal in weighted nodal values.
+    """Make a Pod from singular triples whose vectors are orthonormal in weighted nodal values.
 
-    `doubt` is by how much each value may be off, and `least` an error that all of them have.
-    `norm` is that of rho, and `beyond` the sum of the squares of values that are not in `sigma`.
+    Args:
+        rho: The coupling.
+        left: The left singular vectors on the grid of u.
+        right: The right singular vectors on the grid of v.
+        sigma: The singular values, descending.
+        doubt: For each value, by how much it may be off.
+        norm: The L² norm of rho.
+        ask: The arguments of `pod`.
+        beyond: The sum of the squares of singular values that are not in `sigma`.
+        least: An error that every value has at least.
+        resolution: The share of the domain below which features may have been missed.
+
     """
     gu, gv = left.grid, right.grid
     wanted, certain = ask.count(sigma, doubt, norm)
@@ -256,22 +346,14 @@ def assemble(
     phi, psi = phi * sign, psi * sign
     kept = sigma[:keep]
 
-    # Nyström: phi = (1/sigma) ∫ rho(·, v) psi(v) dv continues phi beyond the samples, and likewise
-    # psi. Under the gauge psi has no mean but for rounding, which 1/sigma would blow up: the mean
-    # over v is taken out of rho on both sides.
-    def beyond_u(points: Array, r: int) -> Array:
-        rows = rho.outer(points, gv.nodes)
-        if ask.gauge == "softmax":
-            rows = rows - (rows @ gv.weights / gv.volume)[:, None]
-        return np.asarray((rows * gv.weights) @ psi[:, :r] / kept[:r])
-
-    def beyond_v(points: Array, r: int) -> Array:
-        moments = (phi[:, :r].T * gu.weights) / kept[:r, None]
-        rows = rho.outer(gu.nodes, points)
-        if ask.gauge == "softmax":
-            rows = rows - (rho.outer(gu.nodes, gv.nodes) @ gv.weights / gv.volume)[:, None]
-        return np.asarray((moments @ rows).T)
-
+    sides = (
+        Side(gu, phi, Beyond(rho, "u", gu, gv, psi, kept, ask.gauge)),
+        Side(gv, psi, Beyond(rho, "v", gu, gv, phi, kept, ask.gauge)),
+    )
+    # a grid needs no rho to go on, so that the result does not hold it
+    u, v = (
+        side if isinstance(side.grid, Samples) else replace(side, beyond=None) for side in sides
+    )
     return Pod(
         sigma=kept * rho.unit,
         error=error * rho.unit,
@@ -282,6 +364,6 @@ def assemble(
         gauge=ask.gauge,
         evaluations=rho.watch.evaluations,
         resolution=resolution,
-        _u=Side(gu, phi, beyond_u),
-        _v=Side(gv, psi, beyond_v),
+        _u=u,
+        _v=v,
     )

@@ -4,31 +4,46 @@ Intervals, boxes and unions carry length (Lebesgue measure), as in the paper; sa
 empirical probability measure, weight 1/N each, the estimate that Braun (2005) justifies.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
 from numbers import Real
-from typing import TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 
 from attnrate.errors import InputError
+from attnrate.settings import by, checked
 from attnrate.theory.panels import Array, Grid, product_grid
 
+C = TypeVar("C", bound=Callable[..., Any])
 Interval: TypeAlias = tuple[float, float]
-#: Gauss-Legendre nodes on each interval to start from, by dimension
+#: The number of Gauss-Legendre nodes per interval of the first grid, by dimension
 _START = {1: 32, 2: 16, 3: 8}
 _MOST_DIMENSIONS = max(_START)
+_WRITTEN = "Write it as (0.0, 1.0)."
 
 
 def _interval(what: str, pair: object) -> Interval:
-    if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
-        raise InputError(f"{what} must be a pair (a, b)", pair, "Write it as (0.0, 1.0).")
-    if not all(isinstance(end, Real | np.number) and isfinite(end) for end in pair):
-        raise InputError(f"{what} must have finite ends", tuple(pair), "Write it as (0.0, 1.0).")
+    """A pair of finite numbers a < b as floats, or an InputError that begins with `what`."""
+    if not isinstance(pair, Sequence | np.ndarray) or isinstance(pair, str) or len(pair) != 2:
+        raise InputError(f"{what} must be a pair (a, b)", pair, _WRITTEN)
+    if not all(isinstance(end, Real | np.number) and not np.isnan(float(end)) for end in pair):
+        nested = all(isinstance(end, Sequence) and not isinstance(end, str) for end in pair)
+        way_out = f"Leave out the outer brackets: {pair[0]}, {pair[1]}." if nested else _WRITTEN
+        raise InputError(f"{what} must have finite numbers as ends", pair, way_out)
     a, b = float(pair[0]), float(pair[1])
+    if not (isfinite(a) and isfinite(b)):
+        raise InputError(
+            f"{what} must be bounded, with finite ends",
+            (a, b),
+            "Pass Samples(points) drawn from the law of the tokens; or change variables: where q "
+            "is the quantile function of that law, decompose rho(q(s), q(t)) on (0, 1).",
+        )
     if not a < b:
         kind = "empty" if a == b else "reversed"
         raise InputError(f"{what} is {kind}", (a, b), "The left end must be below the right end.")
@@ -37,26 +52,43 @@ def _interval(what: str, pair: object) -> Interval:
 
 @dataclass(frozen=True)
 class Region:
-    """A product of axes, each a union of disjoint intervals; made by `box`, `union` or a pair."""
+    """A bounded domain in R^d, d ≤ 3: a product of axes, each a union of disjoint intervals.
+
+    It carries length (area, volume). `box` and `union` make one.
+
+    Attributes:
+        axes: For each coordinate, its intervals (a, b) from left to right.
+
+    Examples:
+        >>> region = ar.union((0, 1), (2, 4))
+        >>> region.d, region.volume
+        (1, 3.0)
+
+    """
 
     axes: tuple[tuple[Interval, ...], ...]
 
     @property
     def d(self) -> int:
-        """Dimension."""
+        """The dimension."""
         return len(self.axes)
 
     def start_grid(self) -> Grid:
-        """The coarsest grid that `pod` begins with."""
+        """The coarsest grid, with which `pod` begins."""
         return product_grid(self.axes, _START[self.d], 1)
 
     @property
     def volume(self) -> float:
-        """The measure of the whole."""
+        """The length, area or volume of the domain."""
         return float(np.prod([sum(b - a for a, b in axis) for axis in self.axes]))
 
     def place(self, unit: Float[Array, "count d"]) -> Float[Array, "count d"]:
-        """The points of [0, 1]^d carried here, in proportion to length along each axis."""
+        """Map points of [0, 1]^d into the domain, uniformly in length along each axis.
+
+        Args:
+            unit: Points of the unit cube, one per row.
+
+        """
         columns = []
         for intervals, share in zip(self.axes, unit.T, strict=True):
             lengths = np.array([b - a for a, b in intervals])
@@ -68,7 +100,13 @@ class Region:
         return np.stack(columns, axis=-1)
 
     def draw(self, count: int, generator: np.random.Generator) -> Float[Array, "count d"]:
-        """Points drawn uniformly with respect to length."""
+        """Draw points uniformly from the domain.
+
+        Args:
+            count: The number of points.
+            generator: The source of randomness.
+
+        """
         return self.place(generator.uniform(size=(count, self.d)))
 
 
@@ -83,62 +121,144 @@ def real_array(what: str, values: object) -> Float[Array, "..."]:
     return array.astype(float)
 
 
-@dataclass(frozen=True, eq=False, init=False)
-class Samples:
-    """Points of an empirical measure, weight 1/N each, in any dimension.
+def _require_samples(_: str, values: object) -> Float[Array, "..."]:
+    points = real_array("samples", values)
+    if points.ndim not in (1, 2) or points.size == 0:
+        raise InputError(
+            "samples must have shape (N,) or (N, d) with N >= 1",
+            points.shape,
+            "Pass one row per sample.",
+        )
+    if not np.all(np.isfinite(points)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(points))[0])
+        what = f"sample {where} is not finite"
+        raise InputError(what, float(points[where]), "Leave out its row.")
+    return points
 
-    `points` has shape (N,) for numbers, and rho is then called on numbers, or (N, d).
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Samples:
+    """Points that stand for the law they were drawn from: weight 1/N each, in any dimension.
+
+    On samples the singular values of ρ are those of the matrix ρ(u_i, v_j)/√(NM), an estimate of
+    the spectrum under the law of the samples (Braun 2005). They are the way to decompose couplings
+    in more than three dimensions or under a law without bounds, such as a Gaussian.
+
+    Args:
+        points: The samples, shape (N,) for numbers or (N, d) for points, one row per sample.
+
+    Raises:
+        InputError: The points are no finite real numbers, or have another shape.
+
+    Examples:
+        >>> import numpy as np
+        >>> points = np.random.default_rng(0).normal(size=(200, 8))
+        >>> ar.Samples(points)
+        200 samples in R^8
+        >>> ar.pod(lambda u, v: (u * v).sum(-1), ar.Samples(points)).rank
+        8
+
     """
 
     points: Float[Array, "..."]
 
-    def __init__(self, points: object) -> None:
-        points = real_array("samples", points)
-        if points.ndim not in (1, 2) or points.size == 0:
-            raise InputError(
-                "samples must have shape (N,) or (N, d) with N >= 1",
-                points.shape,
-                "Pass one row a sample.",
-            )
-        if not np.all(np.isfinite(points)):
-            where = tuple(int(i) for i in np.argwhere(~np.isfinite(points))[0])
-            raise InputError(f"sample {where} is not finite", float(points[where]))
+    @checked
+    def __init__(self, points: Annotated[npt.ArrayLike, by(_require_samples)]) -> None:
         object.__setattr__(self, "points", points)
+
+    def __repr__(self) -> str:
+        return f"{len(self.points)} samples in R^{self.d}"
 
     @property
     def d(self) -> int:
-        """Dimension."""
+        """The dimension."""
         return 1 if self.points.ndim == 1 else self.points.shape[1]
 
     @property
     def nodes(self) -> Float[Array, "nodes d"]:
-        """The points, a row each."""
+        """The points, one per row."""
         return self.points.reshape(len(self.points), -1)
 
     @property
     def weights(self) -> Float[Array, " nodes"]:
-        """Weight 1/N each."""
+        """The weight 1/N of each point."""
         return np.full(len(self.points), 1.0 / len(self.points))
 
     @property
     def volume(self) -> float:
-        """A probability measure."""
+        """The sum of the weights: 1."""
         return 1.0
 
     def draw(self, count: int, generator: np.random.Generator) -> Float[Array, "count d"]:
-        """Samples drawn with replacement."""
+        """Draw samples with replacement.
+
+        Args:
+            count: The number of points.
+            generator: The source of randomness.
+
+        """
         return self.nodes[generator.integers(len(self.points), size=count)]
+
+
+@runtime_checkable
+class HasArray(Protocol):
+    """What can become a numpy array: a tensor of torch, a Series or DataFrame of pandas."""
+
+    def __array__(self) -> npt.NDArray[Any]:
+        """Return the values as a numpy array."""
+        ...
 
 
 Domain: TypeAlias = Region | Samples
 #: Where functions on a domain are known: at the nodes of a grid, or at the samples
 Mesh: TypeAlias = Grid | Samples
 
+DomainLike: TypeAlias = (
+    Region | Samples | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[Any] | HasArray
+)
+"""What can be given for a domain of u or v.
 
-def box(*sides: object) -> Region:
-    """A box in R^d from its sides: `box((0, 1), (0, 1))`. At most three dimensions.
+(a, b) is an interval, a list of pairs a box, an array of numpy, torch or pandas samples, one
+row per sample. `box`,
+`union` and `Samples` say the same in words; a list of pairs is never a union.
+"""
 
-    Tensor grids grow as nodes^d; above three dimensions take `Samples` of the input law.
+
+def _of_intervals(what: str) -> Callable[[C], C]:
+    """Make a function of pairs refuse what is no interval; `what` names one, {} is its index."""
+
+    def mark(function: C) -> C:
+        @functools.wraps(function)
+        def call(*pairs: object) -> Region:
+            made: Region = function(*(_interval(what.format(i), p) for i, p in enumerate(pairs)))
+            return made
+
+        return call  # type: ignore[return-value]
+
+    return mark
+
+
+@_of_intervals("side {} of the box")
+def box(*sides: Sequence[float]) -> Region:
+    """A box in R^d, d ≤ 3, from its sides.
+
+    Tensor grids grow as nodes^d; in more than three dimensions take `Samples` of the law of the
+    tokens.
+
+    Args:
+        *sides: One pair (a, b) per coordinate, a < b, both finite.
+
+    Returns:
+        The domain [a_1, b_1] × … × [a_d, b_d], with its volume as the measure.
+
+    Raises:
+        InputError: A side is no pair of finite numbers a < b, or there are more than three.
+
+    Examples:
+        >>> square = ar.box((0, 1), (0, 1))
+        >>> ar.pod(lambda u, v: (u * v).sum(-1), square).rank
+        2
+
     """
     if not 1 <= len(sides) <= _MOST_DIMENSIONS:
         raise InputError(
@@ -146,32 +266,44 @@ def box(*sides: object) -> Region:
             len(sides),
             "In more dimensions pass Samples(points) drawn from the law of the inputs.",
         )
-    return Region(tuple((_interval(f"side {i} of the box", s),) for i, s in enumerate(sides)))
+    return Region(tuple(((float(a), float(b)),) for a, b in sides))
 
 
-def union(*intervals: object) -> Region:
-    """A union of pairwise disjoint intervals (Eq. 7): `union((0, 1), (2, 3))`."""
+@_of_intervals("interval {} of the union")
+def union(*intervals: Sequence[float]) -> Region:
+    """A union of disjoint intervals on the line (Eq. 7), with length as the measure.
+
+    Args:
+        *intervals: Pairs (a, b), a < b, both finite, in any order; no two may touch.
+
+    Returns:
+        The domain.
+
+    Raises:
+        InputError: An interval is no pair of finite numbers a < b, or two of them overlap.
+
+    Examples:
+        >>> ar.union((2, 3), (0, 1)).axes
+        (((0.0, 1.0), (2.0, 3.0)),)
+
+    """
     if not intervals:
         raise InputError("a union needs at least one interval", intervals, "union((0, 1), (2, 3))")
-    checked = sorted(_interval(f"interval {i} of the union", p) for i, p in enumerate(intervals))
-    for one, two in pairwise(checked):
+    ordered = sorted((float(a), float(b)) for a, b in intervals)
+    for one, two in pairwise(ordered):
         if two[0] <= one[1]:
             raise InputError(
                 "the intervals of a union must be disjoint", (one, two), "Leave a gap between them."
             )
-    return Region((tuple(checked),))
+    return Region((tuple(ordered),))
 
 
 def as_domain(value: object, what: str = "the domain") -> Domain:
-    """A domain from what users write.
-
-    (a, b) is an interval, a list of pairs a box, a numpy array samples; `box`, `union` and
-    `Samples` say it in words (a list of pairs is never a union).
-    """
+    """A domain from a `DomainLike`, or an InputError in which it is called `what`."""
     if isinstance(value, Region | Samples):
         return value
-    if isinstance(value, np.ndarray):
-        return Samples(value)
+    if hasattr(value, "__array__"):  # of numpy, torch or pandas
+        return Samples(np.asarray(value.detach().cpu() if hasattr(value, "detach") else value))
     if (
         isinstance(value, Sequence)
         and not isinstance(value, str | bytes | bytearray)

@@ -1,28 +1,28 @@
-"""Calling a coupling safely: broadcasting, torch or numpy, finite values, and a count of calls.
+"""Calling a coupling safely: finite values in the right shape, and a count of evaluations.
 
-Values far from 1 are measured in a unit of their own, because the squares of 1e±200 are no numbers.
-
-In one dimension rho sees numbers: u of shape (m, 1), v of shape (1, n). In d dimensions (and for
-samples given as rows) it sees points: (m, 1, d) and (1, n, d).
+How rho wants its arguments is found out by `calling.py`. Values far from 1 are measured in a unit
+of their own, because the squares of 1e±200 overflow or vanish.
 """
 
 import copy
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from attnrate.calling import Called, Library, find_call, not_real
 from attnrate.errors import InputError, require_callable
 from attnrate.theory.domain import Domain, Mesh, Samples
 from attnrate.theory.panels import Array
 from attnrate.theory.watch import Watch
 
-#: Entries asked of rho in one call, so that intermediate arrays stay small
+#: The most entries per call of rho, so that intermediate arrays stay small
 _BLOCK = 1 << 20
 #: Powers of two beyond which squares come near to the ends of float64
 _FARTHEST = 300
+#: Points of each domain at which rho is tried first
+_FEW = 12
 
 
 def numbers_only(domain: Domain | Mesh) -> bool:
@@ -31,17 +31,27 @@ def numbers_only(domain: Domain | Mesh) -> bool:
 
 
 class Evaluator:
-    """rho on arrays of points, checked; `watch` counts at how many pairs it was asked."""
+    """rho on arrays of points, with its values checked.
+
+    Args:
+        rho: A function of two arrays, a torch module, a coupling of a target, or any of these as
+            `Called`, so that it need not be tried.
+        u: The domain of the first argument.
+        v: The domain of the second argument.
+        watch: Counts the pairs at which rho is evaluated.
+
+    """
 
     def __init__(self, rho: object, u: Domain, v: Domain, watch: Watch | None = None) -> None:
-        self._plain = numbers_only(u), numbers_only(v)
-        self._rho = _as_numpy_function(rho, all(self._plain))
         self.watch = watch or Watch()
+        self._rho, pairs = _as_called(rho, u, v)
+        with self.watch.free():
+            self.watch.count(pairs)
         #: what values are divided by: a power of two, so that nothing is rounded
         self.unit = 1.0
 
     def change_unit(self, size: float) -> bool:
-        """Take `size`, in the unit so far, as the new unit if it is far from 1; whether it was.
+        """Rescale by `size`, given in the present unit, if it is far from 1; return whether it was.
 
         The unit falls at most once and then only rises, so that asking again and again ends.
         """
@@ -61,29 +71,25 @@ class Evaluator:
         return self.pairs(u[:, None], v[None])
 
     def outer_near_one(self, u: Float[Array, "m d"], v: Float[Array, "n e"]) -> Float[Array, "m n"]:
-        """rho(u_i, v_j) for all pairs, in a unit in which the largest is not far from 1."""
+        """rho(u_i, v_j) for all pairs, in a unit in which the largest value is not far from 1."""
         values = self.outer(u, v)
         return self.outer(u, v) if self.change_unit(float(np.max(np.abs(values)))) else values
 
     def pairs(self, u: Float[Array, "*m d"], v: Float[Array, "*n e"]) -> Float[Array, "..."]:
-        """rho(u_i, v_i), point by point; leading shapes are broadcast against each other."""
+        """rho(u_i, v_i), point by point; the axes before the last are broadcast."""
         shape = np.broadcast_shapes(u.shape[:-1], v.shape[:-1])
         self.watch.count(prod(shape))
-        left, right = (
-            side[..., 0] if plain else side for side, plain in zip((u, v), self._plain, strict=True)
-        )
-        with np.errstate(all="ignore"):
-            raw = np.asarray(self._rho(left, right))
+        raw = self._rho.on_arrays(u, v)
         if raw.dtype.kind not in "fiub":
-            raise InputError("rho must return real numbers; it returned dtype", str(raw.dtype))
+            raise not_real(raw)
         try:
             values = raw if raw.shape == shape else np.broadcast_to(raw, shape)
         except ValueError:
             raise InputError(
-                f"rho was called with arrays of shape {left.shape} and {right.shape}, which "
-                f"broadcast to {shape}, and came back with a shape that does not",
+                f"rho was called with arrays of tokens that broadcast to {shape}, and must "
+                "return one number for each; the shape of what it returned does not fit",
                 raw.shape,
-                "Write rho so that it works elementwise on numpy arrays.",
+                "Write rho so that it works on arrays of any shape.",
             ) from None
         if not np.all(np.isfinite(values)):
             bad = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
@@ -100,30 +106,26 @@ def _show(point: Array) -> str:
     return f"{point[0]:.17g}" if point.size == 1 else str(point.tolist())
 
 
-def _as_numpy_function(rho: object, numbers: bool) -> Callable[[Array, Array], Any]:
-    """Couplings and torch modules are evaluated in float64 and handed back as numpy arrays."""
-    require_callable("rho", rho)
-    if not _lives_in_torch(rho):
-        return rho  # type: ignore[return-value]
-    import torch
+def _as_called(rho: object, u: Domain, v: Domain) -> tuple[Called, int]:
+    """How to call rho, and the number of pairs at which it was called to find that out.
 
-    function: Any = rho
-    if isinstance(rho, torch.nn.Module):
-        function = copy.deepcopy(rho).cpu().double().eval()
-    # a Coupling always has an axis for coordinates, a plain module sees what numpy would see
-    add_axis = numbers and hasattr(rho, "d")
-
-    def evaluate(u: Array, v: Array) -> Array:
-        with torch.no_grad():
-            tensors = [torch.from_numpy(np.ascontiguousarray(a)) for a in (u, v)]
-            if add_axis:
-                tensors = [t.unsqueeze(-1) for t in tensors]
-            return np.asarray(function(*tensors).detach().cpu().numpy())
-
-    return evaluate
+    Torch modules are copied and evaluated in float64, on the CPU.
+    """
+    if isinstance(rho, Called):
+        return rho, 0
+    function: Any = require_callable("rho", rho)
+    kinds = _kinds(rho)
+    if "attnrate.targets.coupling_base.Coupling" in kinds:
+        return Called(function, "torch", axis=True), 0
+    module = "torch.nn.modules.module.Module" in kinds
+    if module:
+        function = copy.deepcopy(function).cpu().double().eval()
+    generator = np.random.default_rng(11)
+    libraries: tuple[Library, ...] = ("torch",) if module else ("numpy", "torch")
+    few_u, few_v = (domain.draw(_FEW, generator) for domain in (u, v))
+    return find_call(function, few_u, few_v, "numpy", libraries)
 
 
-def _lives_in_torch(rho: object) -> bool:
-    # looked up by name so that decomposing a numpy function never imports torch
-    names = {f"{c.__module__}.{c.__qualname__}" for c in type(rho).__mro__}
-    return bool(names & {"torch.nn.modules.module.Module", "attnrate.targets.couplings.Coupling"})
+def _kinds(thing: object) -> set[str]:
+    """The names of all classes of a thing: torch is not imported for a numpy function."""
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in type(thing).__mro__}

@@ -1,8 +1,8 @@
-"""Couplings typed by a user: a formula in u and v, read against a whitelist, never run as code.
+"""Couplings typed by a user: a formula in u and v, parsed with a whitelist, never run as code.
 
 The text is parsed into Python's syntax tree and the tree is turned into closures over numpy
-functions. Whatever the whitelist does not name is refused, so there is no attribute, no import, no
-assignment and no way to reach any other object from inside a formula.
+functions. Everything that is not on the whitelist is refused, so a formula has no attributes, no
+imports, no assignments and no way to reach any other object.
 """
 
 import ast

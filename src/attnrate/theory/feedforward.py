@@ -1,47 +1,75 @@
-"""How hard a function is for feed-forward networks: C_FF^(beta) of Eq. 13, one family a theorem."""
+"""How hard a function is for feed-forward networks: C_FF^(beta) of Eq. 13.
 
-from collections.abc import Mapping
+Eq. 13 leaves open which networks and which theorem. Each family here is one theorem of the
+literature, with its exponent beta, its norm and its constant.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import factorial, log, pi
-from typing import Literal, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 from scipy import optimize
 
 from attnrate.errors import InputError, require_callable, require_number, require_whole
+from attnrate.settings import Count, by, checked
 from attnrate.theory.fourier import fourier_moment
-from attnrate.theory.smooth import (
-    Function,
-    checked_interval,
-    evaluate,
-    sup_derivative,
-    sup_derivatives,
-)
+from attnrate.theory.panels import Array
+from attnrate.theory.smooth import checked_interval, evaluate, sup_derivative, sup_derivatives
 
 __all__ = [
     "FAMILIES",
     "Barron",
+    "FamilyLike",
     "FeedForwardFamily",
     "Hoelder",
     "Interpolant",
     "KlusowskiBarron",
     "Sobolev",
-    "family",
     "fourier_moment",
     "hoelder_constant",
+    "require_family",
 ]
 
-Norm = Literal["L2", "sup"]
+
+def _require_interval(name: str, value: object) -> tuple[float, float]:
+    """`value` as an interval (a, b) with a < b, or an InputError."""
+    return checked_interval(value)
+
+
+#: The norm of an error on an interval: the root mean square, or the largest absolute value
+FunctionNorm = Literal["L2", "sup"]
+#: A function of one variable, written with numpy: it takes an array and gives one value per entry
+OneVariable = Annotated[Callable[[Array], npt.ArrayLike], by(require_callable)]
+#: A Hölder exponent
+HoelderExponent = Annotated[float, by(require_number, 0.0, 1.0)]
+#: An interval (a, b) with a < b
+Interval = Annotated[tuple[float, float], by(_require_interval)]
 
 
 @runtime_checkable
 class FeedForwardFamily(Protocol):
-    """Eq. 13: networks with budget m_ff reach g to within complexity(g) / m_ff^beta.
+    """A family of networks with its theorem: what `complexity` and `jackson_bound` take.
 
-    `norm` is the norm of that error ("L2" is the root mean square over the interval), `statement`
-    the theorem in one sentence with its source, and `certified` whether the number is an upper
-    bound as it stands rather than up to an unknown constant.
+    Eq. 13: networks with budget m_ff reach a function g to within complexity(g) / m_ff^beta. Any
+    object with these members is a family, so that a theorem of one's own can be used.
+
+    Attributes:
+        name: The word for the family in results.
+        beta: The exponent of Eq. 13.
+        norm: The norm of the error: "sup", or "L2" for the root mean square over the interval.
+        statement: The theorem in one sentence, with its source.
+        certified: Whether the number is an upper bound as it stands; False where it holds up to
+            an unknown constant, or where a part of it is measured.
+
+    Examples:
+        >>> family: ar.FeedForwardFamily = ar.Sobolev(order=3)
+        >>> family.beta, family.certified
+        (3.0, True)
+
     """
 
     @property
@@ -49,43 +77,87 @@ class FeedForwardFamily(Protocol):
     @property
     def beta(self) -> float: ...  # noqa: D102
     @property
-    def norm(self) -> Norm: ...  # noqa: D102
+    def norm(self) -> FunctionNorm: ...  # noqa: D102
     @property
     def statement(self) -> str: ...  # noqa: D102
     @property
     def certified(self) -> bool: ...  # noqa: D102
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
-        """C_FF^(beta)(g) for a vectorised function g on an interval (a, b)."""
+    def complexity(self, g: OneVariable, interval: Interval = (0.0, 1.0)) -> float:
+        """C_FF^(beta)(g) of a function of one variable.
+
+        Args:
+            g: A function that takes an array of numbers and gives one value for each.
+            interval: Where g is approximated, (a, b).
+
+        """
         ...
 
-    def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
-        """complexity(g) / m_ff^beta, the right-hand side of Eq. 13."""
-        m_ff = require_whole("m_ff", m_ff, 1)
+    def rate(self, g: OneVariable, m_ff: Count, interval: Interval = (0.0, 1.0)) -> float:
+        """complexity(g) / m_ff^beta, the right-hand side of Eq. 13.
+
+        Args:
+            g: A function that takes an array of numbers and gives one value for each.
+            m_ff: The budget of the networks, 1 or more.
+            interval: Where g is approximated, (a, b).
+
+        """
         return self.complexity(g, interval) / float(m_ff**self.beta)
 
 
 class _Family(FeedForwardFamily):
-    """What the families here have in common: `complexity` checks, `_measured` has the formula."""
+    """The base of the families here: `complexity` checks its arguments, `_measured` computes."""
 
-    def complexity(self, g: Function, interval: object = (0.0, 1.0)) -> float:
-        """C_FF^(beta)(g) for a vectorised function g on an interval (a, b)."""
-        a, b = checked_interval(interval)
-        return self._measured(require_callable("g", g), a, b)
+    @checked
+    def complexity(self, g: OneVariable, interval: Interval = (0.0, 1.0)) -> float:
+        """C_FF^(beta)(g) of a function of one variable.
 
-    def _measured(self, g: Function, a: float, b: float) -> float:
+        Args:
+            g: A function that takes an array of numbers and gives one value for each.
+            interval: Where g is approximated, (a, b).
+
+        Returns:
+            The complexity. An InputError says where g is not smooth enough for the theorem.
+
+        """
+        return self._measured(g, *interval)
+
+    @checked
+    def rate(self, g: OneVariable, m_ff: Count, interval: Interval = (0.0, 1.0)) -> float:
+        """complexity(g) / m_ff^beta, the right-hand side of Eq. 13.
+
+        Args:
+            g: A function that takes an array of numbers and gives one value for each.
+            m_ff: The budget of the networks, 1 or more.
+            interval: Where g is approximated, (a, b).
+
+        Returns:
+            A bound on the error in the family's norm.
+
+        """
+        return self._loss(m_ff) * self._measured(g, *interval) / float(m_ff**self.beta)
+
+    def _measured(self, g: OneVariable, a: float, b: float) -> float:
         """C_FF^(beta)(g) on (a, b), both checked."""
         raise NotImplementedError
+
+    def _loss(self, m_ff: int) -> float:
+        """A factor of the error that grows more slowly than any power of m_ff."""
+        return 1.0
 
 
 @dataclass(frozen=True)
 class Interpolant(_Family):
     """Piecewise-linear interpolation at m_ff + 1 equispaced nodes: a ReLU network in closed form.
 
-    sup |g - g^| <= (b-a)^2 / 8 * sup|g''| / m_ff^2. The supremum is a certified upper estimate
-    (half a per cent above the truth at most), so the bound is true of the networks that are
-    compiled. It needs g' to be continuous: at a kink g'' does not exist, the second-order bound is
-    false there, and an InputError says where instead of a number.
+    sup |g - g^| <= (b-a)^2 / 8 * sup|g''| / m_ff^2. The supremum is a certified upper estimate, at
+    most half a per cent above the truth, so the bound holds for the networks that `compile_target`
+    makes. It needs a continuous g': at a kink g'' does not exist, and an InputError says where.
+
+    Examples:
+        >>> round(ar.Interpolant().complexity(lambda u: u**2), 2)  # sup|g''| / 8, with g'' = 2
+        0.25
+
     """
 
     name = "interpolant"
@@ -98,7 +170,7 @@ class Interpolant(_Family):
         "ch. III)."
     )
 
-    def _measured(self, g: Function, a: float, b: float) -> float:
+    def _measured(self, g: OneVariable, a: float, b: float) -> float:
         """(b-a)^2 / 8 * sup|g''|."""
         return (b - a) ** 2 / 8.0 * sup_derivative(g, 2, (a, b))
 
@@ -108,7 +180,14 @@ class Barron(_Family):
     """One hidden layer of m_ff sigmoidal units: |g - g^| <= 2 r C_g / sqrt(m_ff) in L2.
 
     r is half the interval's length and C_g the first Fourier moment, bounded from above by
-    `fourier_moment`. L2 is with respect to a probability measure, here uniform on the interval.
+    `fourier_moment`. L2 is taken with respect to the uniform probability measure on the interval.
+
+    Examples:
+        >>> import numpy as np
+        >>> wave = lambda u: np.sin(2 * np.pi * u)
+        >>> ar.Barron().rate(wave, 400) / ar.Barron().rate(wave, 100)
+        0.5
+
     """
 
     name = "barron"
@@ -120,7 +199,7 @@ class Barron(_Family):
         "the integral of |omega| |g^(omega)| (Barron 1993, IEEE Trans. Inf. Theory 39, Theorem 1)."
     )
 
-    def _measured(self, g: Function, a: float, b: float) -> float:
+    def _measured(self, g: OneVariable, a: float, b: float) -> float:
         """2 r * integral |omega| |g^(omega)| d omega."""
         return (b - a) * fourier_moment(g, 1, (a, b))
 
@@ -130,10 +209,18 @@ class KlusowskiBarron(_Family):
     """One hidden layer of m_ff ReLU units in d dimensions: v_{g,2} sqrt(d + log m) / m^(1/2 + 1/d).
 
     v_{g,2} is the second Fourier moment with the interval rescaled to [-1, 1]. The theorem has a
-    universal constant that is not printed, and the logarithm. For d = 1 both can be dropped, and
-    the number is a true bound: |g''| <= v_{g,2}, so the interpolant on [-1, 1] has error at most
-    v_{g,2} / (2 m^2) <= v_{g,2} / m^(3/2). For d > 1 `rate` keeps the factor sqrt(d + log m), and
-    the number holds up to the universal constant (`certified` is False).
+    universal constant, which the paper does not print, and a logarithm. For d = 1 both can be
+    dropped, and the number is a true bound: |g''| <= v_{g,2}, so the interpolant on [-1, 1] has an
+    error of at most v_{g,2} / (2 m^2) <= v_{g,2} / m^(3/2). For d > 1 `rate` keeps the factor
+    sqrt(d + log m), and the number holds up to the universal constant (`certified` is False).
+
+    Args:
+        d: The dimension of the functions' arguments, 1 or more; it decides beta = 1/2 + 1/d.
+
+    Examples:
+        >>> ar.KlusowskiBarron().beta, ar.KlusowskiBarron(d=2).beta
+        (1.5, 1.0)
+
     """
 
     d: int = 1
@@ -145,17 +232,17 @@ class KlusowskiBarron(_Family):
 
     @property
     def beta(self) -> float:
-        """1/2 + 1/d."""
+        """The exponent of Eq. 13, 1/2 + 1/d."""
         return 0.5 + 1.0 / self.d
 
     @property
     def certified(self) -> bool:
-        """True in one dimension only."""
+        """True in one dimension; False in several, where an unknown constant is left out."""
         return self.d == 1
 
     @property
     def statement(self) -> str:
-        """The theorem and how its factors are treated."""
+        """The theorem in one sentence, and what was done with its constant and its logarithm."""
         treated = "the constant is 1 and the logarithm drops for d = 1"
         loose = "up to the universal constant c"
         return (
@@ -164,15 +251,13 @@ class KlusowskiBarron(_Family):
             f"{treated if self.d == 1 else loose}."
         )
 
-    def _measured(self, g: Function, a: float, b: float) -> float:
+    def _measured(self, g: OneVariable, a: float, b: float) -> float:
         """v_{g,2} = r^2 * integral |omega|^2 |g^(omega)| d omega, r half the interval's length."""
         return ((b - a) / 2.0) ** 2 * fourier_moment(g, 2, (a, b))
 
-    def rate(self, g: Function, m_ff: int, interval: object = (0.0, 1.0)) -> float:
-        """complexity(g) / m_ff^beta, times sqrt(d + log m_ff) for d > 1."""
-        m_ff = require_whole("m_ff", m_ff, 1)
-        factor = 1.0 if self.d == 1 else (self.d + log(m_ff)) ** 0.5
-        return factor * self.complexity(g, interval) / float(m_ff**self.beta)
+    def _loss(self, m_ff: int) -> float:
+        """sqrt(d + log m_ff), in more than one dimension."""
+        return 1.0 if self.d == 1 else float((self.d + log(m_ff)) ** 0.5)
 
 
 @dataclass(frozen=True)
@@ -185,6 +270,14 @@ class Sobolev(_Family):
     c = max_{1<=m<=order} (pi/2)^m m^order / m!, valid for every m >= 1: for m >= order the product
     is at least m^order order! / order^order. The paper leaves c unspecified. The supremum of a high
     derivative loses digits to rounding, so the order is limited to 6.
+
+    Args:
+        order: The number of derivatives that are used, from 1 to 6; beta is the same number.
+
+    Examples:
+        >>> ar.Sobolev(order=3).beta
+        3.0
+
     """
 
     order: int = 2
@@ -211,7 +304,7 @@ class Sobolev(_Family):
         orders = range(1, self.order + 1)
         return max((pi / 2) ** m * float(m) ** self.order / factorial(m) for m in orders)
 
-    def _measured(self, g: Function, a: float, b: float) -> float:
+    def _measured(self, g: OneVariable, a: float, b: float) -> float:
         """c * max_r ((b-a)/2)^r sup|g^(r)|."""
         sups = sup_derivatives(g, self.order, (a, b))
         return self.constant * max(((b - a) / 2.0) ** r * sups[r] for r in range(1, self.order + 1))
@@ -225,8 +318,18 @@ class Hoelder(_Family):
     131 lambda (N^2 L^2 log_3(N+2))^-exponent in L2. At fixed depth beta = 2 * exponent (the
     logarithm is dropped, being >= 1). N = floor(m_ff/16) - 2 is at least m_ff/64 from m_ff = 48 on;
     below, the network is a constant. So C = (b-a)^exponent lambda c with
-    c = max(131 (64/L)^(2 exponent), 47^(2 exponent) 2^-exponent). The theorem needs depth 29 at
-    least: it says nothing about the paper's nets of depth 3. lambda is measured, not certified.
+    c = max(131 (64/L)^(2 exponent), 47^(2 exponent) 2^-exponent). The theorem needs a depth of at
+    least 29, so it says nothing about the paper's networks of depth 3. lambda is measured, not
+    certified.
+
+    Args:
+        exponent: The Hölder exponent, greater than 0 and at most 1; beta is twice as large.
+        depth: The number of hidden layers, 29 or more.
+
+    Examples:
+        >>> ar.Hoelder(exponent=0.5).beta
+        1.0
+
     """
 
     exponent: float = 1.0
@@ -246,29 +349,41 @@ class Hoelder(_Family):
 
     @property
     def beta(self) -> float:
-        """2 * exponent, at fixed depth."""
+        """Twice the Hölder exponent, at a fixed depth."""
         return 2.0 * self.exponent
 
-    def _measured(self, g: Function, a: float, b: float) -> float:
-        """(b-a)^exponent * lambda * the constant of the class's docstring."""
+    def _measured(self, g: OneVariable, a: float, b: float) -> float:
+        """(b-a)^exponent * lambda * c, with the c of the class's docstring."""
         L = (self.depth - 18) // 11
         constant = max(131.0 * (64.0 / L) ** self.beta, 47.0**self.beta / 2.0**self.exponent)
         size = float((b - a) ** self.exponent) * hoelder_constant(g, self.exponent, (a, b))
         return size * float(constant)
 
 
-def hoelder_constant(g: Function, exponent: float = 1.0, interval: object = (0.0, 1.0)) -> float:
+@checked
+def hoelder_constant(
+    g: OneVariable, exponent: HoelderExponent = 1.0, interval: Interval = (0.0, 1.0)
+) -> float:
     """sup |g(x) - g(y)| / |x - y|^exponent, measured: a lower estimate that converges to it.
 
-    The largest quotient over many distances on a fine grid, improved from there. A quotient that
-    keeps growing as the grid is refined has no supremum, and an InputError says where.
+    The largest quotient over many distances on a fine grid is the start of a local search.
+
+    Args:
+        g: A function that takes an array of numbers and gives one value for each.
+        exponent: The Hölder exponent, greater than 0 and at most 1.
+        interval: Where x and y lie, (a, b).
+
+    Returns:
+        The largest quotient found.
+
+    Raises:
+        InputError: If the quotient keeps growing as the grid is refined: it has no supremum.
+
     """
-    exponent = require_number("exponent", exponent, above=0.0, most=1.0)
-    a, b = checked_interval(interval)
-    g = require_callable("g", g)
+    a, b = interval
     found_on = [_largest_quotient(g, exponent, (a, b), n) for n in (2048, 16384, 131072)]
     (coarse, *_), (middle, *_), (fine, x, y) = found_on
-    # a fine feature that the first grid has missed makes it grow once, not twice
+    # a fine feature that the first grid misses makes the quotient grow once, not twice
     if middle > 1.05 * coarse + 1e-12 and fine > 1.05 * middle + 1e-12:
         raise InputError(
             f"g is not Hölder continuous with exponent {exponent} near u = {x:.6g}",
@@ -289,8 +404,9 @@ def hoelder_constant(g: Function, exponent: float = 1.0, interval: object = (0.0
 
 
 def _largest_quotient(
-    g: Function, exponent: float, interval: tuple[float, float], n: int
+    g: OneVariable, exponent: float, interval: tuple[float, float], n: int
 ) -> tuple[float, float, float]:
+    """The largest Hölder quotient of g over many distances on n + 1 points, with its two points."""
     a, b = interval
     u = np.linspace(a, b, n + 1)
     values = evaluate(g, u)
@@ -304,19 +420,25 @@ def _largest_quotient(
     return best
 
 
+FamilyName = Literal["interpolant", "barron", "klusowski-barron", "sobolev", "hoelder"]
+
 FAMILIES: Mapping[str, FeedForwardFamily] = {
     each.name: each for each in (Interpolant(), Barron(), KlusowskiBarron(), Sobolev(), Hoelder())
 }
 """The families by name, each with its default settings."""
 
 
-def family(name_or_instance: object) -> FeedForwardFamily:
-    """The family of that name, or the instance itself."""
-    if isinstance(name_or_instance, str) and name_or_instance in FAMILIES:
-        return FAMILIES[name_or_instance]
-    if isinstance(name_or_instance, FeedForwardFamily) and not isinstance(name_or_instance, type):
-        return name_or_instance
+def require_family(name: str, value: object) -> FeedForwardFamily:
+    """The family that `value` names or is; an InputError when it is neither."""
+    if isinstance(value, str) and value in FAMILIES:
+        return FAMILIES[value]
+    if isinstance(value, FeedForwardFamily) and not isinstance(value, type):
+        return value
     listed = ", ".join(map(repr, FAMILIES))
     raise InputError(
-        "the feed-forward family is not known", name_or_instance, f"Choose one of {listed}."
+        f"{name} is not known", value, f"Choose one of {listed}, or pass a FeedForwardFamily."
     )
+
+
+#: A family of networks, by its name or as an object, as a parameter of `checked` functions
+FamilyLike = Annotated[FamilyName | FeedForwardFamily, by(require_family)]

@@ -9,20 +9,21 @@ from attnrate.errors import InputError, require_whole
 from attnrate.theory.smooth import Function, Values, checked_interval, evaluate
 
 TOLERANCE = 1e-8
-"""A representation counts when it meets the function to this share of its largest value."""
+"""A representation counts when its error is at most this share of the largest value of g."""
 
 _PERIODS = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 8.0)
 _TERMS = (4, 8, 16, 32, 64, 128, 256)
 
 
 def fourier_moment(g: Function, order: int, interval: object = (0.0, 1.0)) -> float:
-    """integral |omega|^order |g^(omega)| d omega for a representation of g on `interval`.
+    """The moment ∫ |omega|^order |g^(omega)| d omega of a Fourier representation of g.
 
     Barron's C_f is the infimum of the first moment over all extensions of g beyond the interval.
     Every representation g(u) = sum_k c_k e^{i omega_k u} bounds it by sum |c_k| |omega_k|^order:
     the Fourier series when g is periodic on the interval, and extensions to longer periods (least
-    squares by a truncated SVD). The least of those that meet g at points of their own is returned.
-    An InputError says so when none does: at a kink or a jump no finite moment can be computed.
+    squares by a truncated SVD). The smallest moment of those that agree with g at test points is
+    returned. An InputError is raised when none agrees: at a kink or a jump no finite moment can be
+    computed.
     """
     order = require_whole("order", order, 0, 8)
     a, b = checked_interval(interval)
@@ -36,12 +37,12 @@ def fourier_moment(g: Function, order: int, interval: object = (0.0, 1.0)) -> fl
     for terms in _TERMS:
         met = np.isfinite(best)
         best = min(best, *(asked.of_extension(share, terms) for share in _PERIODS))
-        # One size beyond the first that meets g: more terms may find a smoother extension.
+        # One size beyond the first that agrees with g: more terms may find a smoother extension.
         if met:
             break
     if not np.isfinite(best):
         raise InputError(
-            f"no Fourier representation of g on {(a, b)} has a moment of order {order} in sight",
+            f"no Fourier representation of g on {(a, b)} with a moment of order {order} was found",
             (a, b),
             "g has a kink or a jump, or oscillates too fast; use 'hoelder', or a shorter interval.",
         )
@@ -50,9 +51,9 @@ def fourier_moment(g: Function, order: int, interval: object = (0.0, 1.0)) -> fl
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """The moment that is asked for, of g on (a, b), and points at which representations are tried.
+    """The moment to compute, of g on (a, b), and the points at which representations are tested.
 
-    Moments are infinite where a representation does not meet g there.
+    The moment of a representation that does not agree with g at these points counts as infinite.
     """
 
     g: Function
@@ -84,7 +85,7 @@ class _Asked:
         return float("inf")
 
     def of_extension(self, share: float, terms: int) -> float:
-        """The moment of an extension to a period of share * (b - a), with so many frequencies."""
+        """The moment of an extension with period share * (b - a) and `terms` frequencies."""
         a, b = self.a, self.b
         angles = np.pi * (np.arange(5 * terms) + 0.5) / (5 * terms)
         nodes = (a + b) / 2 + (b - a) / 2 * np.cos(angles)

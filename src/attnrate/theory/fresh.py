@@ -1,11 +1,12 @@
-"""The certificate of a decomposition: what it misses at points that did not make it.
+"""The certificate of a decomposition: its error at points that were not used to compute it.
 
-16,384 pairs (u, v) in 256 blocks of 8 x 8, so that the functions of each side are wanted at 2,048
-points only. The points of a side are a lattice: on every axis one lies in each 1/2,048 of its
-length, so that no strip that wide escapes. Which u meets which v is drawn at random, so that a
-feature is met in proportion to its share of the domain, whatever its shape. A thin set of the plane
-can slip through a lattice; sides of more than one dimension are therefore also looked at along 8
-whole slices each way, at 8,192 points each. A few more pairs lie on the edges and in the corners.
+16,384 pairs (u, v) are drawn in 256 blocks of 8 x 8, so that the functions of each side are needed
+at 2,048 points only. The points of a side are a lattice: on every axis one lies in each 1/2,048 of
+its length, so that no strip of that width is missed. Which u meets which v is drawn at random, so
+that a feature is met in proportion to its share of the domain, whatever its shape. A thin set of
+the plane can slip through a lattice; sides of more than one dimension are therefore also compared
+along 8 whole slices each way, at 8,192 points each. A few more pairs lie on the edges and in the
+corners.
 """
 
 from dataclasses import dataclass, replace
@@ -21,17 +22,17 @@ from attnrate.theory.domain import Domain, Mesh, Region, Samples
 from attnrate.theory.evaluate import Evaluator
 from attnrate.theory.panels import EDGES, Array, lagrange
 
-#: A feature of this share of the domain or more is met by some pair: certainly where it is a strip
-#: across an interval, with 95 % confidence or more where it is of another shape
+#: A feature of at least this share of the domain is met by some pair: certainly if it is a strip
+#: across an interval, with at least 95 % confidence if it has another shape
 RESOLUTION = 1 / 2048
 _POINTS = 2048
 _TOGETHER = 8
 _INSIDE = _POINTS * _TOGETHER
 _SLICES = 8
 _SLICE_POINTS = 8192
-#: Points on the edges of a side, beside its corners
+#: The number of points on the edges of a side, in addition to its corners
 _AT_EDGES = 64
-#: How often the bound on what is missed may fail for the points drawn
+#: The probability that the bound on the error fails for the points drawn
 _DOUBT = 0.005
 #: Korobov lattices: the multiplier with the least P_2 in two and three dimensions, of those tried
 _MULTIPLIER = {_POINTS: 495, _SLICE_POINTS: 2529}
@@ -50,9 +51,14 @@ class Factor:
 class Misses:
     """rho minus its approximation at fresh pairs.
 
-    `every` has first the pairs `inside`, block after block, then those on slices, which are `along`
-    in number (none where both sides have one dimension), then those on the edges and in the
-    corners. `u` and `v` say where they are. `volume` is that of the domain of the pairs.
+    Args:
+        every: The differences: first at the pairs inside, block after block, then at those on
+            slices, then at those on the edges and in the corners.
+        along: The number of pairs on slices; 0 where both sides have one dimension.
+        u: The points u of the pairs.
+        v: The points v of the pairs.
+        volume: The volume of the domain of pairs.
+
     """
 
     every: Float[Array, " all"]
@@ -62,15 +68,21 @@ class Misses:
     volume: float
 
     def norm(self, where: Bool[Array, " all"] | None = None, ranged: bool = True) -> float:
-        """An upper limit, at 99.5 % confidence, of the L² norm of what is missed (`where` or all).
+        """An upper limit of the L² norm of the error, at 99.5 % confidence.
 
-        The empirical Bernstein bound (Maurer and Pontil 2009) on the mean of the squares, with the
-        largest square that was seen for their range: what was met a few times may well be more.
-        What is known to be met in proportion needs no range, and is not `ranged`.
+        It is the empirical Bernstein bound (Maurer and Pontil 2009) on the mean of the squares,
+        with the largest square seen as their range: an error that was met a few times only may be
+        larger elsewhere.
+
+        Args:
+            where: Pairs that count; by default all of them.
+            ranged: Whether the range is added; False for errors that are known to be met in
+                proportion to their size.
+
         """
         size = self.every if where is None else np.where(where, self.every, 0.0)
         largest = float(np.max(np.abs(size)))
-        squares = (size / (largest or 1.0)) ** 2  # relative: the squares of 1e±200 are no numbers
+        squares = (size / (largest or 1.0)) ** 2  # 1e±200² is no number
         doubt = log(2 / _DOUBT)
         means = squares[:_INSIDE].reshape(-1, _TOGETHER**2).mean(axis=1)
         # the mean over the pairs inside may be off by the spread of the blocks
@@ -80,18 +92,18 @@ class Misses:
         return largest * sqrt(self.volume * (likely + ranged * 7 * doubt / (3 * _INSIDE)))
 
     def share(self, least: float) -> float:
-        """The share of the pairs inside at which more than `least` is missed."""
+        """The share of the pairs inside with an error of more than `least`."""
         return float(np.mean(np.abs(self.every[:_INSIDE]) > least))
 
     def worst(self, most: int, least: float) -> Int[Array, " worst"]:
-        """Where most is missed: at most `most` places at which it is more than `least`."""
+        """The pairs with the largest errors: at most `most`, with errors of more than `least`."""
         size = np.abs(self.every)
         order = np.argsort(-size, kind="stable")[:most]
         return np.asarray(order[size[order] > least])
 
 
 class FreshPairs:
-    """Pairs of points of two domains, with rho at each, against which approximations are held."""
+    """Pairs of points of two domains with rho at each, for comparison with approximations."""
 
     def __init__(self, rho: Evaluator, u: Domain, v: Domain) -> None:
         self._u, self._v = _Points(u, "u", _POINTS), _Points(v, "v", _POINTS)
@@ -112,16 +124,16 @@ class FreshPairs:
         self._volume = u.volume * v.volume
 
     def largest(self, rho: Evaluator) -> float:
-        """The largest size of rho at these pairs, in the unit that rho has now."""
+        """The largest size of rho at these pairs, in the present unit of rho."""
         return float(np.max(np.abs(self._values))) * (self._unit / rho.unit)
 
     def misses(self, rho: Evaluator, left: Factor, right: Factor) -> Misses:
-        """rho minus Σ_k left_k(u) right_k(v) at every pair, in the unit that rho has now."""
+        """rho minus Σ_k left_k(u) right_k(v) at every pair, in the present unit of rho."""
         a, b = self._u.values(left), self._v.values(right)
         blocks = np.matmul(a[self._blocks[0]], b[self._blocks[1]].transpose(0, 2, 1))
         slices = np.zeros((0, _SLICE_POINTS))
         if self._along is not None:
-            # a slice is one function, a sum of those of its side: only that is interpolated
+            # a slice is one function, the sum of those of its side: only this sum is interpolated
             slices = np.concatenate(
                 [self._along[0].slices(left, b), self._along[1].slices(right, a)]
             )
@@ -159,12 +171,12 @@ class _Points:
     def slices(
         self, factor: Factor, others: Float[Array, "others rank"]
     ) -> Float[Array, "slices points"]:
-        """On the lattice, the sums of the functions that belong to the first points of others."""
+        """The slices through the first points of the other side, on the lattice of this side."""
         summed = replace(factor, values=factor.values @ others[:_SLICES].T)
         return self.values(summed)[: len(self.lattice)].T
 
     def repeated(self, times: int) -> Float[Array, "many d"]:
-        """The first points, at which slices are held, each so many times."""
+        """The first points, through which slices go, each repeated `times` times."""
         return np.repeat(self.at[:_SLICES], times, axis=0)
 
 
@@ -194,14 +206,14 @@ _Key = tuple[SideName, int, int]
 
 @lru_cache(maxsize=8)
 def _even_and_odd(key: _Key, order: int) -> tuple[Array, Array]:
-    """From the sums and differences of mirrored nodal values to those at the points of a side."""
+    """The matrices from sums and differences of mirrored nodal values to those at the points."""
     basis = lagrange(2 * _unit_points(*key)[::2, 0] - 1, order)
     left, right = basis[:, : order // 2], basis[:, ::-1][:, : order // 2]
     return (left + right) / 2, (left - right) / 2
 
 
 def _at_mirrored(key: _Key, values: Float[Array, "order rank"]) -> Float[Array, "points rank"]:
-    """From values on the nodes of the one panel of an interval to those at its points.
+    """Interpolate values on the nodes of a single panel to the points of a side.
 
     Nodes and points lie symmetrically about the middle, so that the even and the odd part of a
     polynomial each take a quarter of the products.
@@ -217,7 +229,7 @@ def _at_mirrored(key: _Key, values: Float[Array, "order rank"]) -> Float[Array, 
 
 
 def _blocks(generator: np.random.Generator) -> Int[Array, "blocks together"]:
-    """The points of a side that each block has."""
+    """For each block, the points of one side that it has."""
     return generator.permutation(_POINTS).reshape(-1, _TOGETHER)
 
 

@@ -2,7 +2,7 @@
 
 min(u, v) or |u - v| has no low rank, yet its singular functions are smooth. On piecewise
 polynomials of high order the Galerkin matrix ∫∫ rho p_i(u) p_j(v) therefore has singular values
-that converge fast, provided that its entries are right. Away from a kink they are the weighted
+that converge fast, provided that its entries are accurate. Away from a kink these are the weighted
 nodal values themselves. A block in which rho is not resolved is integrated by nested adaptive
 quadrature: for each u along v, bisecting towards wherever rho is not smooth, then along u.
 """
@@ -24,21 +24,21 @@ from attnrate.theory.panels import (
     panel_rule,
 )
 
-#: Bisections of one interval; 2^-50 of a panel is below rounding
+#: The most bisections of one interval; 2^-50 of a panel is below rounding
 _DEEPEST = 50
 _BATCH = 1 << 14
-#: Intervals of one level, per row or block, beyond which no more are bisected
+#: The most intervals of one level, per row or block, that are bisected further
 _MOST_INTERVALS = 16
-#: Bisections after which intervals are so short that a few nodes see what is smooth in them
+#: After this many bisections an interval is so short that a few nodes resolve smooth functions
 _DEEP = 3
 _FEW_NODES = 16
-#: Moments along v that are looked at for breaks along u
+#: The number of moments along v that are searched for breaks along u
 _FIRST_MOMENTS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class GalerkinMatrix:
-    """rho in the orthonormal nodal basis of two axes, and the energy that the basis misses."""
+    """rho in the orthonormal nodal basis of two axes, and the energy outside this basis."""
 
     matrix: Float[Array, "m n"]
     #: ∫∫ rho² minus the squared Frobenius norm, of each block that a kink crosses; 0 elsewhere
@@ -67,7 +67,7 @@ class Blocks:
         return np.asarray(np.sqrt(u.weights)[:, None] * values * np.sqrt(v.weights))
 
     def missed(self, matrix: Float[Array, "m n"]) -> Float[Array, "panels_u panels_v"]:
-        """For each block the L² norm of what its polynomials miss (estimated), in both ways."""
+        """For each block, the estimated L² error of its polynomials along u and along v."""
         u, v = self.u, self.v
         blocks = matrix.reshape(u.panels, u.order, v.panels, v.order)
         last_u = np.einsum("pk,apbq->akbq", u.rule.transform[:, u.order // 2 :], blocks)
@@ -84,7 +84,7 @@ class Blocks:
         crossed: Bool[Array, "panels_u panels_v"],
         tolerance: float,
     ) -> GalerkinMatrix:
-        """The nodal matrix with its crossed blocks replaced by adaptive integrals."""
+        """The nodal matrix in which crossed blocks are replaced by adaptive integrals."""
         u, v, beyond = self.u, self.v, np.zeros(crossed.shape)
         if not crossed.any():
             return GalerkinMatrix(nodal, beyond, 0.0)
@@ -96,7 +96,7 @@ class Blocks:
         for i, (a, b) in enumerate(zip(block_u, block_v, strict=True)):
             blocks[a, :, b, :] = u.rule.transform @ moments[i] @ v.rule.transform.T
             beyond[a, b] = max(0.0, float(energy[i] - np.sum(moments[i] ** 2)))
-        # a difference of two sums of squares: below their rounding there is nothing to be known
+        # a difference of two sums of squares is not known below their rounding
         known = 64 * EPS * float(np.sum(matrix**2))
         return GalerkinMatrix(matrix, beyond * (np.sum(beyond) > known), unresolved)
 
@@ -123,7 +123,7 @@ class Blocks:
             error = missed(np.sqrt(length[:, None] * np.sum(last**2, axis=2))) * _felt(
                 half, u.order
             )
-            # rows carry the error and rounding of the inner integrals: no bisection removes those
+            # rows carry the error and rounding of the inner integrals, which no bisection removes
             flaw = np.max(row_error.reshape(len(owner), -1), axis=1)
             flaw += 16 * EPS * np.max(np.abs(rows), axis=(1, 2))
             noise = np.sqrt(length * v.order) * flaw
@@ -136,7 +136,8 @@ class Blocks:
             np.add.at(energy, owner[done], np.einsum("op,op->o", weighted, rows[:, :, -1])[done])
             if done.all():
                 break
-            # the first moments: smooth but where a kink leaves the block, and continuous there
+            # the first moments are smooth except where a kink leaves the block, and continuous
+            # there
             owner, a, b = _split(owner, a, b, ~done, rule.nodes, rows[:, :, :_FIRST_MOMENTS])
         return moments, energy, float(np.sqrt(unresolved))
 
@@ -200,7 +201,7 @@ class Blocks:
 def _hidden(
     at_edges: Float[Array, "edges n"], matrix: Float[Array, "m n"], along: Axis, other: Axis
 ) -> Float[Array, "panels others"]:
-    """Per block, what may hide between the ends of its panels and their outermost nodes."""
+    """For each block, the L² error between the ends of its panels and their outermost nodes."""
     values = matrix / np.sqrt(along.weights)[:, None]
     off = along.off_edges(values, at_edges * np.sqrt(other.weights))
     by_block = np.sum(off**2, axis=1).reshape(along.panels, other.panels, other.order)
@@ -208,10 +209,11 @@ def _hidden(
 
 
 def _felt(half: Float[Array, " n"], order: int) -> Float[Array, " n"]:
-    """How much of an error, in L² of an interval of half-length `half` in [-1, 1], moments feel.
+    """The share of an L² error on a short interval that reaches the moments.
 
-    |∫_I e P_j| <= ‖e‖ ‖P_j‖_I, and Σ_j ‖P_j‖²_I <= |I| order²/2: what is rough in a short interval
-    matters less to integrals than to the function.
+    The interval lies in [-1, 1] and has half-length `half`. |∫_I e P_j| ≤ ‖e‖ ‖P_j‖_I, and
+    Σ_j ‖P_j‖²_I ≤ |I| order²/2: an error on a short interval matters less to integrals than to the
+    function.
     """
     return np.asarray(np.minimum(1.0, order * np.sqrt(half)))
 
@@ -236,7 +238,7 @@ def _split(
     values: Float[Array, "n q c"],
     ask: Ask | None = None,
 ) -> tuple[Int[Array, " m"], Float[Array, " m"], Float[Array, " m"]]:
-    """The chosen intervals cut in two: where their values break, or in the middle."""
+    """Cut the chosen intervals in two: where their values break, or in the middle."""
     open_ones = np.flatnonzero(chosen)
     found, place = find_breaks(
         nodes,
@@ -251,8 +253,8 @@ def _split(
 
 
 def _last(rho: Evaluator, depth: int, intervals: float) -> bool:
-    """Whether no more is bisected, and what is left counts as error.
+    """Whether to stop bisecting; the unresolved remainder then counts as error.
 
-    A few kinks leave a few intervals a row or block; many more are noise.
+    A few kinks leave a few intervals per row or block; many more intervals are a sign of noise.
     """
     return depth == _DEEPEST - 1 or intervals > _MOST_INTERVALS or rho.watch.spent

@@ -1,39 +1,58 @@
-"""Prop. B.1, executed: what two representations (Eq. 8) of one target have in common.
+"""Prop. B.1, tested by runs: what two representations (Eq. 8) of one target have in common.
 
-What is free in Eq. 8 is more than a constant c(u) added to ρ. With one more coordinate in f,
-ρ(u, v) - ψ(v), e^ψ(v) (f(v), 1) and F(y, z) = F(y/z) give the same target for any ψ.
+Eq. 8 leaves more free than a term c(u) added to ρ. With one more coordinate in f, the coupling
+ρ(u, v) - ψ(v), the features e^ψ(v) (f(v), 1) and F(y, z) = F(y/z) give the same target for any ψ.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float
 
-from attnrate.errors import InputError, require_callable, require_whole
+from attnrate.errors import InputError, require_callable
+from attnrate.settings import Count, by, checked
 from attnrate.targets import AttentionTarget, PositionedInputs, UniformInputs, identity
-from attnrate.theory.check import Check, Verdict
+from attnrate.theory.check import ROUNDING, Check, Seed, Verdict
 from attnrate.theory.represent import pair_product, represent
 
 Tensor = torch.Tensor
-Function = Callable[[Tensor], Tensor]
+#: A function of tokens that acts elementwise
+Function = Annotated[Callable[[Tensor], Tensor], by(require_callable)]
 
-_SAME = 1e-11
+_SAME = ROUNDING
 _LENGTH = 6
 
 
+@checked
 def check_B_1_1(
     pair: tuple[AttentionTarget, AttentionTarget] | None = None,
-    samples: object = 500,
-    seed: object = 0,
+    samples: Count = 500,
+    seed: Seed = 0,
 ) -> Check:
-    """Part 1: H1 = H2 implies F1∘f1 = F2∘f2.
+    """Check Prop. B.1, part 1: H1 = H2 implies F1∘f1 = F2∘f2.
 
-    The proof puts in a constant sequence. On U[0,1]^τ that is allowed; on X^(E) (Eq. 7), the input
-    space of the paper, there is none. Without `pair` three pairs on U[0,1]^τ and one on X^(E) are
-    tried; with it only that one.
+    The proof inserts a constant sequence. On U[0,1]^τ that is an input; on X^(E) (Eq. 7), the input
+    space of the paper, there is none.
+
+    Args:
+        pair: Two targets that are the same map on one law of the inputs. By default three pairs on
+            U[0,1]^τ and one on X^(E) are tried.
+        samples: The number of sequences for each pair.
+        seed: Draws the sequences.
+
+    Returns:
+        The check; its value is the largest |F1∘f1 - F2∘f2|.
+
+    Raises:
+        InputError: If the two targets differ.
+
+    Examples:
+        >>> ar.check_B_1_1(samples=50).verdict
+        'holds when corrected'
+
     """
-    samples = require_whole("samples", samples, 1)
     name, statement = "Prop. B.1 (1)", "If H1(x) = H2(x) for all x, then F1∘f1 = F2∘f2."
     if pair is not None:
         gap, scale = _pointwise_gap(pair, samples, seed)
@@ -67,17 +86,31 @@ def check_B_1_1(
 
 
 def _cubic(x: Tensor) -> Tensor:
+    """x³ + x, which is injective."""
     return x**3 + x
 
 
-def check_B_1_2(pointwise: Function = _cubic, samples: object = 500, seed: object = 0) -> Check:
-    """Part 2, hard-max: equal outputs mean equal argmax when F∘f is injective and argmax unique.
+@checked
+def check_B_1_2(pointwise: Function = _cubic, samples: Count = 500, seed: Seed = 0) -> Check:
+    """Check Prop. B.1, part 2 (hard-max): equal outputs come from the same token.
 
-    `pointwise` is F∘f on tokens in [-1, 1], by default x³ + x. For every pair of couplings out of
-    five, and every position, it is tried that outputs that agree come from one token.
+    The statement needs an injective F∘f and a unique argmax. For every pair of five couplings, and
+    every position, the check is whether outputs that agree come from one token.
+
+    Args:
+        pointwise: F∘f, a function of tokens in [-1, 1] that acts elementwise; by default x³ + x.
+        samples: The number of sequences.
+        seed: Draws the sequences.
+
+    Returns:
+        The check; its value is the number of positions where outputs agree and tokens differ.
+
+    Examples:
+        >>> import torch
+        >>> ar.check_B_1_2(samples=50).verdict, ar.check_B_1_2(torch.relu, samples=50).verdict
+        ('holds', 'does not hold')
+
     """
-    samples = require_whole("samples", samples, 1)
-    require_callable("pointwise", pointwise)
     law = UniformInputs((-1.0,), (1.0,))
     couplings: list[Callable[[Tensor, Tensor], Tensor]] = [
         lambda u, v: (torch.sin(3 * u + 2 * v) + u * v)[..., 0],
@@ -115,18 +148,34 @@ def check_B_1_2(pointwise: Function = _cubic, samples: object = 500, seed: objec
 
 
 def _wave(v: Tensor) -> Tensor:
+    """3 sin 5v."""
     return 3 * torch.sin(5 * v)
 
 
-def check_B_1_3(psi: Function = _wave, samples: object = 500, seed: object = 0) -> Check:
-    """Part 3, softmax: equal targets with unbounded ρ have equal argmax. They need not.
+@checked
+def check_B_1_3(psi: Function = _wave, samples: Count = 500, seed: Seed = 0) -> Check:
+    """Check Prop. B.1, part 3 (softmax): equal targets with unbounded ρ have equal argmax.
 
-    ρ1 = uv and ρ2 = uv - ψ(v) on R (ψ = 3 sin 5v by default) with f2 = e^ψ(v) (v, 1) and
-    F2(y, z) = y/z. Both ρ are unbounded, F1∘f1 = F2∘f2 = id is injective, argmax is unique almost
-    surely. The proof's limit only says that the argmax agree for inputs that are large enough.
+    A counterexample is ρ1 = uv and ρ2 = uv - ψ(v) on R, with f2 = e^ψ(v) (v, 1) and F2(y, z) = y/z.
+    Both ρ are unbounded, F1∘f1 = F2∘f2 = id is injective, and the argmax is unique almost surely.
+    The limit in the proof only says that the argmax agree for inputs that are large enough.
+
+    Args:
+        psi: ψ, a function of tokens that acts elementwise; by default 3 sin 5v.
+        samples: The number of sequences at each of three sizes of input.
+        seed: Draws the sequences.
+
+    Returns:
+        The check; its value is the largest share of positions where the argmax differ.
+
+    Raises:
+        InputError: If ψ is so large that the two targets are not equal in float64.
+
+    Examples:
+        >>> ar.check_B_1_3(samples=50).verdict
+        'does not hold'
+
     """
-    samples = require_whole("samples", samples, 1)
-    require_callable("psi", psi)
     shares, gap = {}, 0.0
     for size in (1.0, 10.0, 100.0):
         law = UniformInputs((-size,), (size,))
@@ -151,9 +200,12 @@ def check_B_1_3(psi: Function = _wave, samples: object = 500, seed: object = 0) 
 
 
 def _pointwise_gap(
-    pair: tuple[AttentionTarget, AttentionTarget], samples: int, seed: object
+    pair: tuple[AttentionTarget, AttentionTarget], samples: int, seed: int
 ) -> tuple[float, float]:
-    """Largest |F1∘f1 - F2∘f2| on tokens, and its scale, for two targets that are found equal."""
+    """The largest |F1∘f1 - F2∘f2| on tokens, and the scale of the outputs.
+
+    An InputError says that the two targets differ.
+    """
     one, two = pair
     x = one.sample(samples, seed)
     gap = float((one(x) - two(x)).abs().max())
@@ -164,6 +216,8 @@ def _pointwise_gap(
 
 
 def _equal_pairs() -> list[tuple[AttentionTarget, AttentionTarget]]:
+    """Three pairs of representations of one target on U[0,1]^τ."""
+
     def rho(u: Tensor, v: Tensor) -> Tensor:
         return torch.sin(5 * u * v + v)[..., 0]
 
@@ -187,7 +241,7 @@ def _equal_pairs() -> list[tuple[AttentionTarget, AttentionTarget]]:
 
 
 def _keyed(target: AttentionTarget, psi: Function) -> AttentionTarget:
-    """`target` written with ρ(u, v) - ψ(v), and with one more coordinate in f to make up for it."""
+    """`target` written with ρ(u, v) - ψ(v), and one more coordinate in f that compensates."""
     return AttentionTarget(
         lambda y: target.F(y[..., :-1] / y[..., -1:]),
         lambda x: torch.exp(psi(x)) * torch.cat([target.f(x), torch.ones_like(x)], dim=-1),
@@ -200,7 +254,7 @@ def _keyed(target: AttentionTarget, psi: Function) -> AttentionTarget:
 def _compared(
     one: AttentionTarget, two: AttentionTarget, x: Float[Tensor, "n length d"]
 ) -> tuple[float, float]:
-    """The largest difference of two targets, and the share of positions where argmax differs."""
+    """The largest difference of two targets, and the share of positions where the argmax differ."""
     gap = float((one(x) - two(x)).abs().max())
     return gap, 1 - float(_same_argmax(one, two, x).double().mean())
 
@@ -208,9 +262,10 @@ def _compared(
 def _same_argmax(
     one: AttentionTarget, two: AttentionTarget, x: Float[Tensor, "n length d"]
 ) -> Bool[Tensor, "n length"]:
+    """Whether both targets have their largest logit at the same position."""
     return one.logits(x).argmax(-1) == two.logits(x).argmax(-1)
 
 
 def _bump(v: Tensor) -> Tensor:
-    """Falls on [0, 1] and is above its value at 0 on (-1, 0), largest at -1/2: continuous."""
+    """A continuous function that falls on [0, 1] and has its maximum at -1/2, zero at -1 and 0."""
     return torch.where(v > 0, -v, -v * (1 + v))

@@ -1,8 +1,8 @@
 """POD of couplings with kinks or jumps: Galerkin on panels (see `galerkin.py`).
 
-Panels are bisected where the singular functions need it, and blocks that miss something at fresh
-pairs are integrated like those that a kink is seen to cross. Only singular values whose functions
-are resolved are returned; the rest is known as a tail.
+Panels are bisected where the singular functions need it. Blocks with an error at fresh pairs are
+treated like the blocks that a kink visibly crosses: they are integrated adaptively. Only singular
+values whose functions are resolved are returned; the others are known as a tail.
 """
 
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ from attnrate.theory.fresh import Factor, FreshPairs
 from attnrate.theory.galerkin import Blocks, GalerkinMatrix
 from attnrate.theory.panels import Array, Grid, product_grid
 
-#: Galerkin unknowns: where it starts and where it stops
+#: The number of Galerkin unknowns at the start, and the most of them
 _NODES = (256, 1024)
-#: How often blocks may be added because of what fresh pairs show
+#: How often blocks may be added because of errors at fresh pairs
 _LOOKS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class _Projection:
-    """rho on the polynomials of two axes, and what fresh pairs say of it."""
+    """rho projected on the polynomials of two axes, and its errors at fresh pairs."""
 
     built: GalerkinMatrix
-    #: the L² norm of what fresh pairs show and the integrals do not
+    #: the L² norm of the error that fresh pairs show and the integrals miss
     hidden: float
-    #: the blocks where they do
+    #: the blocks in which fresh pairs show such an error
     suspect: Bool[Array, "panels_u panels_v"]
-    #: a bound on the L² norm of all that fresh pairs show
+    #: a bound on the L² norm of all errors at fresh pairs
     shown: float
 
 
 def decompose_kinked(
     rho: Evaluator, du: Region, dv: Region, ask: Request, pairs: FreshPairs
 ) -> Pod:
-    """Galerkin on ever more panels, keeping the values whose functions are resolved."""
+    """Decompose rho by Galerkin's method on more and more panels."""
     start, stop = _NODES
     pieces = max(len(du.axes[0]), len(dv.axes[0]))
     order = 32 if pieces <= 16 else 16
@@ -81,7 +81,7 @@ def decompose_kinked(
         gu, gv = finer
     least = 0.0
     if not enough(certain, wanted):
-        # the integrals may be off as well: what fresh pairs show beyond them counts as error
+        # the integrals may be off as well: errors at fresh pairs beyond them count as error
         least = float(np.sqrt(max(0.0, projected.shown**2 - built.missed)))
     sides = Factor(gu, left), Factor(gv, right_t.T)
     return assemble(rho, *sides, sigma, doubt, norm, ask, beyond=built.missed, least=least)
@@ -90,7 +90,7 @@ def decompose_kinked(
 def _project(
     rho: Evaluator, gu: Grid, gv: Grid, ask: Request, pairs: FreshPairs, full: bool
 ) -> _Projection | None:
-    """The Galerkin matrix; None where so many blocks are crossed that finer ones come first."""
+    """The Galerkin matrix; None where too many blocks are crossed, and finer ones come first."""
     (au,), (av,) = gu.axes, gv.axes
     blocks = Blocks(rho, au, av)
     with rho.watch.free():
@@ -105,15 +105,16 @@ def _project(
     right = Factor(gv, np.diag(1 / np.sqrt(gv.weights)))
     for _ in range(_LOOKS):
         if 2 * crossed.sum() > crossed.size:
-            # kinks along curves do not cross most blocks: rho is rough, and integrals take ages
+            # kinks along curves do not cross most blocks: rho is rough, and integrals would take
+            # too long
             built = GalerkinMatrix(nodal, np.zeros(crossed.shape), float(np.linalg.norm(rough)))
         else:
             built = blocks.corrected(nodal, crossed, tolerance)
         left = Factor(gu, built.matrix / np.sqrt(gu.weights)[:, None])
         misses = pairs.misses(rho, left, right)
-        # Markov: of n pairs in a block of that area that misses E in the square of L², n E/(area t)
-        # at most are expected to miss more than t in the square. One that does although that is
-        # less than a hundredth has met something that the integrals have not
+        # Markov's inequality: in a block of this area with squared L² error E, at most n E/(area t)
+        # of n pairs are expected to have a squared error above t. If less than a hundredth of a
+        # pair is expected and one is seen, it has met a feature that the integrals missed
         count, worst = np.zeros(area.shape), np.zeros(area.shape)
         np.add.at(count, met, 1.0)
         np.maximum.at(worst, met, misses.every**2)
@@ -121,7 +122,7 @@ def _project(
         if not np.any(suspect & ~crossed) or rho.watch.spent:
             break
         crossed = crossed | suspect
-    # what is missed in a block with a kink is in the tail; elsewhere nothing should be
+    # the error in a block with a kink is in the tail; elsewhere there should be none
     hidden = misses.norm((suspect | ~crossed)[met])
     return _Projection(built, hidden, suspect, misses.norm(ranged=False))
 
@@ -129,12 +130,12 @@ def _project(
 def _finer(
     grids: tuple[Grid, Grid], lost: list[Float[Array, " _"]], tolerance: float, most: int
 ) -> tuple[Grid, Grid] | None:
-    """Panels bisected that lose more than their part of the tolerance; None where none can be."""
+    """Bisect panels that lose more than their part of the tolerance; None if there is none."""
     finer: list[Grid] = []
     for grid, part in zip(grids, lost, strict=True):
         (axis,) = grid.axes
         chosen = (part > 0.1 * tolerance / axis.panels) & axis.wide()
-        # those that lose most, as far as there is room
+        # the panels that lose most, as far as there is room
         order = np.argsort(-np.where(chosen, part, 0.0), kind="stable")
         chosen[order[max(0, most // axis.order - axis.panels) :]] = False
         finer.append(Grid((axis.refined(chosen)[0],)))

@@ -16,12 +16,12 @@ from jaxtyping import Bool, Float, Int
 from attnrate.errors import InputError
 
 Array = np.ndarray
-#: A panel this much narrower than its axis is taken as it is: bisecting it further is rounding.
+#: A panel narrower than this share of its axis is not bisected further, because of rounding.
 NARROWEST = 2.0**-46
 #: Gauss-Legendre nodes leave gaps at the ends of a panel in which a kink can hide. The
 #: polynomial is therefore compared with the function here too (inside, for jumps at the very end).
 EDGES = np.array([-1.0, 1.0]) * (1 - 1e-6)
-#: An axis gets this many nodes a panel before its panels are bisected, and up to so many when the
+#: The number of nodes per panel before panels are bisected, and the most nodes per panel when the
 #: function is smooth: one polynomial has no seams, and needs fewer nodes than several.
 FULL_ORDER = 32
 HIGHEST_ORDER = 256
@@ -43,7 +43,7 @@ class PanelRule:
 
 @lru_cache(maxsize=16)
 def panel_rule(order: int) -> PanelRule:
-    """The rule with `order` nodes, computed once."""
+    """The Gauss-Legendre rule with `order` nodes, computed once."""
     nodes, _ = np.polynomial.legendre.leggauss(order)
     for _ in range(2):
         # Newton's method: beyond order 50 or so the library's nodes have lost three digits
@@ -88,11 +88,12 @@ def lagrange(t: Float[Array, " points"], order: int) -> Float[Array, "points ord
 
 
 def missed(coefficients: Float[Array, "*shape half"]) -> Float[Array, "*shape"]:
-    """What a Legendre series misses, from the sizes of the last half of its coefficients.
+    """Estimate the error of a Legendre series from the sizes of its last coefficients.
 
     The last quarter is compared with the one before it. If it has fallen tenfold the decay is
-    geometric and goes on; else the function is rough there and misses as much as it has shown.
-    Quarters, because single coefficients of a kink oscillate and those of an even function vanish.
+    geometric and goes on; else the function is rough there, and the error is as large as that
+    quarter. Quarters, because single coefficients of a kink oscillate and those of an even function
+    vanish.
     """
     middle = coefficients.shape[-1] // 2
     before = np.linalg.norm(coefficients[..., :middle], axis=-1)
@@ -126,7 +127,7 @@ class Axis:
 
     @property
     def rule(self) -> PanelRule:
-        """The rule of every panel."""
+        """The Gauss-Legendre rule of every panel."""
         return panel_rule(self.order)
 
     @property
@@ -136,7 +137,7 @@ class Axis:
 
     @property
     def panels(self) -> int:
-        """How many panels there are."""
+        """The number of panels."""
         return len(self.left)
 
     @property
@@ -151,7 +152,12 @@ class Axis:
     def refined(
         self, chosen: Bool[Array, " panels"], smooth: bool = False
     ) -> tuple["Axis", Int[Array, " new_nodes"]]:
-        """Raise the order, or bisect the chosen panels; each new node's old index, -1 if none."""
+        """Raise the order, or bisect the chosen panels.
+
+        Returns:
+            The new axis and, for each of its nodes, the index of that node before, or -1.
+
+        """
         if not chosen.any():
             return self, np.arange(len(self.nodes))
         if self.order < FULL_ORDER or (smooth and self.order < HIGHEST_ORDER):
@@ -164,7 +170,7 @@ class Axis:
         return Axis(left, right, self.order), kept.ravel()
 
     def cut(self, parts: int) -> "Axis":
-        """Every panel cut into equal parts."""
+        """Cut every panel into equal parts."""
         steps = np.linspace(0.0, 1.0, parts + 1)
         edges = self.left[:, None] + (self.right - self.left)[:, None] * steps
         edges[:, -1] = self.right
@@ -175,13 +181,13 @@ class Axis:
         return np.asarray(self.half * (1 - self.rule.nodes[-1]))
 
     def wide(self) -> Bool[Array, " panels"]:
-        """Which panels can still be bisected."""
+        """For each panel, whether it can still be bisected."""
         return np.asarray(self.right - self.left > NARROWEST * (self.right[-1] - self.left[0]))
 
     def locate(
         self, t: Float[Array, " points"]
     ) -> tuple[Int[Array, " points"], Float[Array, " points"]]:
-        """For each point its panel and its coordinate in [-1, 1] there."""
+        """For each point its panel, and its coordinate in [-1, 1] within the panel."""
         panel = np.clip(np.searchsorted(self.left, t, side="right") - 1, 0, self.panels - 1)
         slack = 1e-12 * (self.right[-1] - self.left[0])
         outside = ~((t >= self.left[panel] - slack) & (t <= self.right[panel] + slack))
@@ -198,19 +204,19 @@ class Axis:
     def hidden(
         self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
     ) -> Float[Array, " panels"]:
-        """The L² norm of what may hide between the ends of a panel and its outermost nodes."""
+        """The L² norm of the error between the ends of each panel and its outermost nodes."""
         off = self.off_edges(values, at_edges)
         return np.asarray(np.sqrt(self.gap() * np.sum(off**2, axis=(1, 2))))
 
     def off_edges(
         self, values: Float[Array, "nodes k"], at_edges: Float[Array, "two_panels k"]
     ) -> Float[Array, "panels two k"]:
-        """The polynomials of each panel at its edges, minus what the function is there."""
+        """The polynomial of each panel minus the function, at the edges of the panel."""
         continued = self.rule.edge @ self._by_panel(values)
         return np.asarray(continued - at_edges.reshape(continued.shape))
 
     def missed_by_column(self, values: Float[Array, "nodes k"]) -> Float[Array, "panels k"]:
-        """What each panel misses of each column."""
+        """The estimated L² error of each panel, for each column."""
         size = np.abs(self.rule.last_half @ self._by_panel(values))
         return missed(np.sqrt(self.half)[:, None, None] * size.transpose(0, 2, 1))
 
@@ -237,13 +243,13 @@ class Grid:
 
     @cached_property
     def nodes(self) -> Float[Array, "nodes d"]:
-        """All nodes, a row each."""
+        """All nodes, one per row."""
         mesh = np.meshgrid(*(axis.nodes for axis in self.axes), indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=-1)
 
     @cached_property
     def weights(self) -> Float[Array, " nodes"]:
-        """Product weights."""
+        """The weights of all nodes: products of the weights along the axes."""
         return _products([axis.weights for axis in self.axes])
 
     @property
@@ -257,7 +263,7 @@ class Grid:
         return float(np.prod([axis.length for axis in self.axes]))
 
     def finer(self) -> "Grid":
-        """Every axis with a higher order or, at full order, with every panel cut in two."""
+        """A grid with a higher order or, at full order, with every panel cut in two."""
         return Grid(tuple(axis.refined(np.ones(axis.panels, bool))[0] for axis in self.axes))
 
     def _by_panel(self, values: Float[Array, "nodes k"]) -> Float[Array, "..."]:
@@ -265,7 +271,7 @@ class Grid:
         return values.reshape(*shape, values.shape[1])
 
     def unresolved(self, values: Float[Array, "nodes k"]) -> tuple[Float[Array, " _"], ...]:
-        """For each axis and panel: the L² norm, over all columns, of what is missed (estimated)."""
+        """For each axis and panel, the estimated L² error over all columns."""
         norms = []
         for i, axis in enumerate(self.axes):
             moved = np.moveaxis(self._by_panel(values), (2 * i, 2 * i + 1), (0, 1))
@@ -279,7 +285,7 @@ class Grid:
     def refined(
         self, missing: tuple[Float[Array, " _"], ...], tolerance: float, smooth: bool = False
     ) -> tuple["Grid", Int[Array, " new_nodes"]] | None:
-        """Refine panels that miss more than `tolerance`; None when there are none to refine."""
+        """Refine panels whose error exceeds `tolerance`; None when there are none to refine."""
         chosen = [
             (norm > tolerance) & axis.wide() for axis, norm in zip(self.axes, missing, strict=True)
         ]

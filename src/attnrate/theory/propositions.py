@@ -1,9 +1,10 @@
-"""Equivariance (App. A.1) and Prop. 6.1 to 6.3, executed: what was run, and what it says.
+"""Equivariance (App. A.1) and Prop. 6.1 to 6.3, each tested by a run, with a verdict.
 
-Prop. B.1 has a file of its own (`invariants.py`); `all_checks` runs everything.
+Prop. 6.2 is in `permuting.py`, Prop. B.1 in `invariants.py`; `check_propositions` runs all checks.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -11,53 +12,111 @@ from jaxtyping import Float, Float64
 
 from attnrate.errors import InputError, require_callable, require_whole
 from attnrate.models.transformer import Transformer
-from attnrate.targets import AttentionTarget, PositionedInputs, linear_target, seeds
-from attnrate.targets.alter import as_permutation
+from attnrate.progress import QUIET, Progress
+from attnrate.settings import Count, by, checked
+from attnrate.targets import linear_target, seeds
 from attnrate.targets.linear import Kernel as AnyKernel
-from attnrate.theory.check import Check, Verdict
-from attnrate.theory.domain import union
+from attnrate.theory.check import ROUNDING, Check, Seed, Verdict
 from attnrate.theory.invariants import check_B_1_1, check_B_1_2, check_B_1_3
-from attnrate.theory.pod import pod
+from attnrate.theory.permuting import check_6_2
 from attnrate.theory.recurrent import rnn_complexity
 
-__all__ = ["Check", "all_checks", "check_6_1", "check_6_2", "check_6_3", "check_equivariance"]
+__all__ = [
+    "Check",
+    "check_6_1",
+    "check_6_2",
+    "check_6_3",
+    "check_equivariance",
+    "check_propositions",
+]
+
 
 Tensor = torch.Tensor
-Model = Callable[[Tensor], Tensor]
-Rho = Callable[[Tensor, Tensor], Tensor]
+#: A map of sequences, (n, length, d) -> (n, length, out)
+Model = Annotated[Callable[[Tensor], Tensor], by(require_callable)]
+#: A kernel as a function of the integer array of lags
 Kernel = Callable[[np.ndarray], np.ndarray]
 
-_ROUNDING = 1e-11
+
+@checked
+def check_propositions(seed: Seed = 0) -> tuple[Check, ...]:
+    """Check every proposition of the paper that can be run, with default sizes; a few seconds.
+
+    These are equivariance (App. A.1), Prop. 6.1, 6.2 and 6.3, and the three parts of Prop. B.1.
+    Each has a function of its own, which also takes a user's model, coupling or kernel.
+
+    Args:
+        seed: Draws the models, kernels, permutations and inputs.
+
+    Returns:
+        One result for each statement, in the order of the paper.
+
+    Examples:
+        >>> for check in ar.check_propositions():
+        ...     print(check.name, "-", check.verdict)
+        Equivariance (App. A.1) - holds
+        Prop. 6.1 - holds when corrected
+        Prop. 6.2 - holds when corrected
+        Prop. 6.3 - holds when corrected
+        Prop. B.1 (1) - holds when corrected
+        Prop. B.1 (2) - holds
+        Prop. B.1 (3) - does not hold
+
+    """
+    checks: tuple[Callable[..., Check], ...] = (
+        check_equivariance,
+        check_6_1,
+        check_6_2,
+        check_6_3,
+        check_B_1_1,
+        check_B_1_2,
+        check_B_1_3,
+    )
+    found = []
+    with Progress(after=QUIET) as shown:
+        for done, check in enumerate(checks):
+            shown.at(
+                f"checking statements of the paper: {done} of {len(checks)}", done / len(checks)
+            )
+            found.append(check(seed=seed))
+    return tuple(found)
 
 
-def all_checks(seed: object = 0) -> tuple[Check, ...]:
-    """Every check with its default sizes; a few seconds."""
-    first = (check_equivariance, check_6_1, check_6_2, check_6_3)
-    return tuple(check(seed=seed) for check in (*first, check_B_1_1, check_B_1_2, check_B_1_3))
-
-
+@checked
 def check_equivariance(
     model: Model | None = None,
-    d: object = 2,
-    length: object = 8,
-    permutations: object = 100,
-    models: object = 5,
-    seed: object = 0,
+    d: Count = 2,
+    length: Annotated[int, by(require_whole, 2)] = 8,
+    permutations: Count = 100,
+    models: Count = 5,
+    seed: Seed = 0,
 ) -> Check:
-    """App. A.1: Ĥ(x∘p) = Ĥ(x)∘p for Eq. 5, and no longer with position encoding.
+    """Check that a model without position encoding is equivariant: Ĥ(x∘p) = Ĥ(x)∘p (App. A.1).
 
-    `model` maps (n, length, d) to (n, length, out); without it `models` random Transformers in
-    float64 are tried. Encoding adds e(t) = 2t to every token, which makes their ranges disjoint.
+    The difference is also measured with the encoding x(t) + 2t, which makes the ranges of the
+    tokens disjoint and breaks the symmetry.
+
+    Args:
+        model: A map (n, length, d) -> (n, length, out) of float64 tensors. By default `models`
+            random Transformers of Eq. 5 are tried.
+        d: The dimension of the tokens.
+        length: The number of tokens of a sequence, 2 or more.
+        permutations: The number of random permutations for each model.
+        models: The number of random Transformers, where no model is given.
+        seed: Draws models, inputs and permutations.
+
+    Returns:
+        The check; its value is the largest difference, relative to the largest output.
+
+    Examples:
+        >>> ar.check_equivariance(lambda x: x.cumsum(1), permutations=5).verdict
+        'does not hold'
+
     """
-    d, length = require_whole("d", d, 1), require_whole("length", length, 2)
-    permutations = require_whole("permutations", permutations, 1)
-    generator = seeds.generator(require_whole("seed", seed, 0, 2**63 - 1))
+    generator = seeds.generator(seed)
     if model is None:
-        tried: list[Model] = [
-            _random_transformer(d, generator) for _ in range(require_whole("models", models, 1))
-        ]
+        tried: list[Model] = [_random_transformer(d, generator) for _ in range(models)]
     else:
-        require_callable("model", model)
         tried = [model]
     encoding = 2.0 * torch.arange(length, dtype=torch.float64)[:, None]
     plain = encoded = 0.0
@@ -72,27 +131,47 @@ def check_equivariance(
         "Without position encoding, Ĥ(x∘p) = Ĥ(x)∘p for every permutation p.",
         f"{kind}, d = {d}, length {length}, {permutations} permutations of 16 sequences each, "
         f"float64, seed {seed}",
-        "holds" if plain <= _ROUNDING else "does not hold",
+        "holds" if plain <= ROUNDING else "does not hold",
         plain,
         f"largest |Ĥ(x∘p) - Ĥ(x)∘p| = {plain:.2g} of the largest output; with the encoding "
         f"x(t) + 2t it is {encoded:.2g}.",
     )
 
 
+@checked
 def check_6_1(
-    kernel: AnyKernel | None = None, length: object = 12, trials: object = 200, seed: object = 0
+    kernel: AnyKernel | None = None,
+    length: Annotated[int, by(require_whole, 8)] = 12,
+    trials: Count = 200,
+    seed: Seed = 0,
 ) -> Check:
-    """Prop. 6.1: with p(t') > t' for some t', the permuted linear target leaves the RNN's space.
+    """Check Prop. 6.1: a permutation takes a linear target out of the RNN's space.
+
+    The proposition asks for p(t') > t' for some t'.
 
     H~_t(z) = Σ_j ρ(t-p(j)) z(j) reads the future exactly when ρ(s) ≠ 0 for some s < D, where
-    D = max_j (j - p(j)). Otherwise it stays causal, against the proof; yet it is no convolution,
-    since column j would have to be ρ delayed by j and is ρ delayed by p(j). So the proposition
-    holds for every ρ ≠ 0, for one of two reasons. Both are measured by exact floors. p permutes the
-    first half of the positions, whose inputs are all read later. Random kernels begin with up to
-    three zeros; `kernel` replaces them (anything that `linear_target` takes).
+    D = max_j (j - p(j)). Otherwise it stays causal, which contradicts the proof; but it is no
+    convolution, since column j would have to be ρ delayed by j and is ρ delayed by p(j). So the
+    proposition holds for every ρ ≠ 0, for one of two reasons. Both are measured by exact floors. p
+    permutes the first half of the positions, whose inputs are all read later.
+
+    Args:
+        kernel: ρ, as `linear_target` takes it. By default random kernels that begin with up to
+            three zeros.
+        length: The number of tokens of a sequence, 8 or more.
+        trials: The number of random permutations, and of random kernels.
+        seed: Draws kernels and permutations.
+
+    Returns:
+        The check; its value is the least share of the variance that a time-invariant causal map
+        loses.
+
+    Examples:
+        >>> ar.check_6_1("exponential", trials=20).verdict
+        'holds'
+
     """
-    length, trials = require_whole("length", length, 8), require_whole("trials", trials, 1)
-    rng = np.random.default_rng(require_whole("seed", seed, 0))
+    rng = np.random.default_rng(seed)
     least, causal, wrong, before = np.inf, 0, 0, 0.0
     for trial in range(trials):
         H = linear_target(_random_kernel(rng, length, trial) if kernel is None else kernel, length)
@@ -124,90 +203,42 @@ def check_6_1(
     )
 
 
-def check_6_2(
-    coupling: Rho | None = None,
-    intervals: object = None,
-    p: object = (2, 0, 3, 1),
-    samples: object = 200,
-    seed: object = 0,
-) -> Check:
-    """Prop. 6.2: the permuted target has the same C0, C1, C2.
-
-    Eq. 90 asks for φ~(x(p(t))) = φ^(t)(x(t)): H~ at t must know x(t) but sees x(p(t)), another
-    token. That is possible when φ is constant on each interval (the query counts by its position
-    only), as it is in Theorem A.3; then ρ~(u, v) = ρ(the place of u moved from I_p(t) to I_t, v).
-    For a query that counts by its value no ρ~ at all will do with F and f unchanged: for F = f = id
-    and fixed u = x(p(t)), the equations u - T + g(a)(a - T) + h(c)(c - T) = 0 for the weights g, h
-    of the other two tokens, T = H_t, have no solution (`residual`).
-    """
-    law = PositionedInputs.shifted(4) if intervals is None else PositionedInputs(intervals)
-    order = as_permutation(p, len(law.intervals))
-    samples = require_whole("samples", samples, 1)
-    rng = np.random.default_rng(require_whole("seed", seed, 0))
-    rho = _by_position(law, rng) if coupling is None else coupling
-    require_callable("coupling", rho)
-
-    def altered(u: Tensor, v: Tensor) -> Tensor:
-        return rho(_moved_back(u, law, order), v)
-
-    H, H_altered = (
-        AttentionTarget(torch.tanh, torch.sin, each, len(order), law) for each in (rho, altered)
-    )
-    x = H.sample(samples, seed)
-    gap = float((H_altered(x[:, list(order)]) - H(x)).abs().max())
-    domain = union(*law.intervals)
-    one, two = (pod(target.rho, domain).sigma for target in (H, H_altered))
-    same_rank = len(one) == len(two)
-    drift = float(np.max(np.abs(one - two)) / one[0]) if same_rank else float("inf")
-    # Levels on [0,1], [2,3], ..., extended linearly over the gaps, which have the width 1. No
-    # extension has a smaller Lipschitz constant: the ends of a gap belong to the pieces.
-    levels = np.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.5]])
-    before, after = np.abs(np.diff(levels)).max(axis=1)
-    residual = _unsolvable(lambda u, v: torch.sin(u * v)[..., 0])
-    control = _unsolvable(lambda u, v: torch.sin(3 * v + 0 * u)[..., 0])
-    sound = residual > 1e-3 and control <= _ROUNDING and after > before
-    return Check(
-        "Prop. 6.2",
-        "The permuted target H~_t(x∘p) = H_t(x) has the same C0, C1 and C2 as H.",
-        f"one coupling on the intervals {law.intervals}, p = {order}, {samples} sequences, "
-        f"seed {seed}; POD of ρ and ρ~ to 1e-12; Lipschitz constants of three pieces; the "
-        "equations for ρ = sin(uv) on a 5 x 5 grid, τ = 3",
-        "holds when corrected"
-        if sound and gap <= _ROUNDING and drift <= 1e-10
-        else "does not hold",
-        max(gap, drift),
-        f"with the pieces permuted, largest |H~(x∘p) - H(x)| = {gap:.2g} and largest change of a "
-        f"singular value = {drift:.2g} of σ_1.",
-        "this needs a ρ whose query counts by its position only (for ρ = sin(uv) and F = f = id no "
-        f"ρ~ exists, for the equations leave a residual of {residual:.2g}; for ρ = sin(3v), as a "
-        f"control, {control:.1g}) and intervals of one length. And C2 is not kept: pieces 0, 0.5, "
-        f"1 on [0,1], [2,3], [4,5] have the Lipschitz constant {before:.3g}, as 0, 1, 0.5 they "
-        f"have {after:.3g}, and no extension over the gaps has less; only what lies within the "
-        "pieces is unchanged.",
-    )
-
-
+@checked
 def check_6_3(
     cases: Sequence[tuple[float, Kernel]] | None = None,
-    filters: object = 4,
-    filter_length: object = 5,
-    seed: object = 0,
+    filters: Count = 4,
+    filter_length: Annotated[int, by(require_whole, 2)] = 5,
+    seed: Seed = 0,
 ) -> Check:
-    """Prop. 6.3: |ρ(s)| <= e^(-s/γ) and ‖θ‖_1 <= 1 give C_RNN(H) <= γ and C_RNN(H~) <= γ.
+    """Check Prop. 6.3: |ρ(s)| <= e^(-s/γ) and ‖θ‖_1 <= 1 give C_RNN(H) <= γ and C_RNN(H~) <= γ.
 
-    Eq. 76 makes C1 = 1 + decay time, so ρ = e^(-s/γ) itself has C_RNN = 1 + γ. What holds, each
-    provided that C1 >= γ (the bound on ρ is not slower than 1 + its true decay time; without it
-    C2 is unbounded, as for ρ cut off at a late lag):
-      C_RNN(H) <= 1 + γ;
-      C_RNN(H~) <= 1 + γ for ρ~(s) = Σ θ(s') ρ(s+s'), Eq. 96, which drops the future that x(t+s')
-      reads, so that it is not the H~ of the statement, which is not causal;
-      C_RNN(H~) <= C1 Σ_s |θ(s)| e^(s/C1) <= C1 e^((l-1)/C1), C1 that of H~, for the causal filter
-      ρ~(s) = Σ θ(s') ρ(s-s'); a pure delay attains it.
-    `cases` are pairs (γ, kernel), the kernel a function of an integer array.
+    Eq. 76 makes C1 = 1 + decay time, so ρ = e^(-s/γ) itself has C_RNN = 1 + γ. Three statements
+    hold, each provided that C1 >= γ: without it C2 is unbounded, as for a ρ that is cut off at a
+    late lag.
+
+    - C_RNN(H) <= 1 + γ.
+    - C_RNN(H~) <= 1 + γ for ρ~(s) = Σ θ(s') ρ(s+s') (Eq. 96). This ρ~ drops the future that x(t+s')
+      reads, so it is not the H~ of the statement, which is not causal.
+    - C_RNN(H~) <= C1 Σ_s |θ(s)| e^(s/C1) <= C1 e^((l-1)/C1), with the C1 of H~, for the causal
+      filter ρ~(s) = Σ θ(s') ρ(s-s'); a pure delay attains it.
+
+    Args:
+        cases: Pairs (γ, kernel), the kernel a function of the integer array of lags. By default
+            eight damped waves.
+        filters: The number of random filters θ; a pure delay is added.
+        filter_length: The length l of the filters, 2 or more.
+        seed: Draws the filters.
+
+    Returns:
+        The check; its value is the largest ratio of C_RNN to the bounds above.
+
+    Examples:
+        >>> import numpy as np
+        >>> ar.check_6_3([(2.0, lambda s: np.exp(-s / 2))], filters=1).verdict
+        'holds when corrected'
+
     """
-    length = require_whole("filter_length", filter_length, 2)
-    filters = require_whole("filters", filters, 1)
-    rng = np.random.default_rng(require_whole("seed", seed, 0))
+    length, rng = filter_length, np.random.default_rng(seed)
     if cases is None:
         cases = [(g, _wave(g, turn)) for turn in (0.0, np.pi / 3) for g in (0.5, 1.0, 3.0, 10.0)]
     if not cases:
@@ -249,7 +280,8 @@ def check_6_3(
 
 
 def _random_transformer(d: int, generator: torch.Generator) -> Transformer:
-    with torch.random.fork_rng(devices=[]):  # the layers' own initialisation must leave no trace
+    """A Transformer of Eq. 5 in float64 with weights drawn from the generator."""
+    with torch.random.fork_rng(devices=[]):  # torch initialises the layers, too
         model = Transformer(d, 2, n=8, m_h=4, m_v=6, width=24, depth=2).double()
     with torch.no_grad():
         for weight in model.parameters():
@@ -262,6 +294,7 @@ def _random_transformer(d: int, generator: torch.Generator) -> Transformer:
 def _equivariance_gap(
     model: Model, x: Float64[Tensor, "n length d"], orders: list[Tensor], encoding: Tensor
 ) -> float:
+    """The largest |Ĥ(x∘p) - Ĥ(x)∘p| over the orders p, relative to the largest output."""
     with torch.no_grad():
         y = model(x + encoding)
         gaps = [float((model(x[:, p] + encoding) - y[:, p]).abs().max()) for p in orders]
@@ -271,6 +304,7 @@ def _equivariance_gap(
 def _random_kernel(
     rng: np.random.Generator, length: int, trial: int
 ) -> Float[np.ndarray, " length"]:
+    """A random kernel that begins with 0 to 3 zeros; it decays in every second trial."""
     decay = np.exp(-np.arange(length) / rng.uniform(0.5, 8.0))
     kernel = decay if trial % 2 else rng.uniform(0.1, 1.0, length)
     delay = int(rng.integers(0, 4))
@@ -278,6 +312,7 @@ def _random_kernel(
 
 
 def _moving_half(rng: np.random.Generator, length: int) -> list[int]:
+    """A random permutation of the first half of the positions that moves at least one."""
     half = length // 2
     while True:
         p = [*rng.permutation(half).tolist(), *range(half, length)]
@@ -285,60 +320,13 @@ def _moving_half(rng: np.random.Generator, length: int) -> list[int]:
             return p
 
 
-def _pieces(u: Tensor, law: PositionedInputs) -> list[Tensor]:
-    """For every interval, which tokens are in it."""
-    return [(u >= low) & (u <= high) for low, high in law.intervals]
-
-
-def _by_position(law: PositionedInputs, rng: np.random.Generator) -> Rho:
-    """A coupling whose query counts by its position only, of rank 3."""
-    levels = torch.tensor(rng.normal(size=(len(law.intervals), 3)))
-    waves = torch.tensor(rng.uniform(0.5, 2.0, 3))
-
-    def rho(u: Tensor, v: Tensor) -> Tensor:
-        inside = torch.cat(_pieces(u, law), dim=-1).to(levels.dtype)
-        return ((inside @ levels) * torch.cos(waves * v)).sum(-1)
-
-    return rho
-
-
-def _moved_back(u: Tensor, law: PositionedInputs, p: tuple[int, ...]) -> Tensor:
-    """Eq. 89: a token of I_p(t) moved to its place in I_t."""
-    moved = u.clone()
-    inside = _pieces(u, law)
-    for t, source in enumerate(p):
-        (low, high), (to_low, to_high) = law.intervals[source], law.intervals[t]
-        share = (u - low) / (high - low)
-        moved = torch.where(inside[source], to_low + share * (to_high - to_low), moved)
-    return moved
-
-
-def _unsolvable(rho: Rho, points: int = 5) -> float:
-    """The least residual of the equations in `check_6_2`, as a share of their right-hand side.
-
-    τ = 3 on [0,1], [2,3], [4,5]; t = 0, u = x(p(0)) = 2.5 fixed, a = x(0) and c = x(2) on a grid.
-    """
-    a, c = torch.meshgrid(
-        torch.linspace(0, 1, points).double(), torch.linspace(4, 5, points).double(), indexing="ij"
-    )
-    u = torch.full_like(a, 2.5)
-    tokens = torch.stack([a, u, c], dim=-1)[..., None]
-    weights = rho(a[..., None, None], tokens).softmax(-1)
-    T = (weights * tokens[..., 0]).sum(-1).flatten()
-    rows, columns = (torch.eye(points).double() for _ in range(2))
-    g = rows.repeat_interleave(points, 0) * (a.flatten() - T)[:, None]
-    h = columns.repeat(points, 1) * (c.flatten() - T)[:, None]
-    system, right = torch.cat([g, h], dim=1).numpy(), (T - u.flatten()).numpy()
-    solution = np.linalg.lstsq(system, right, rcond=None)[0]
-    return float(np.linalg.norm(system @ solution - right) / np.linalg.norm(right))
-
-
 def _wave(gamma: float, turn: float) -> Kernel:
+    """A damped wave e^(-s/γ) cos(turn s)."""
     return lambda s: np.exp(-s / gamma) * np.cos(turn * s)
 
 
 def _filtered(kernel: Kernel, theta: Float[np.ndarray, " l"], sign: int) -> Kernel:
-    """ρ~(s) = Σ θ(s') ρ(s + sign·s'), ρ zero at negative lags."""
+    """The kernel ρ~(s) = Σ θ(s') ρ(s + sign·s'), with ρ zero at negative lags."""
 
     def altered(s: np.ndarray) -> np.ndarray:
         total = np.zeros(len(s))

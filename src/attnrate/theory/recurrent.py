@@ -3,51 +3,81 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 from scipy import special
 
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError
+from attnrate.settings import Count, by, checked
+from attnrate.shown import Shown
+from attnrate.targets.checks import Numbers
 from attnrate.theory.decay_curves import LEAST_VALUES
 from attnrate.theory.decay_result import real_vector
 
+
+def _require_kernel(name: str, kernel: object) -> object:
+    """`kernel` itself if it is a function, else its values as a vector; or an InputError."""
+    return kernel if callable(kernel) else _values(kernel)
+
+
+def _values(values: object) -> Float[np.ndarray, " lags"]:
+    remedy = "Pass rho(0), rho(1), ..., or a function of the array of lags."
+    return real_vector("the kernel", values, "the kernel at lag {}", remedy)
+
+
+#: A kernel rho: its first values, or a function of the integer array of lags
+RNNKernel = Annotated[
+    Numbers | Callable[[npt.NDArray[np.int64]], Numbers],
+    by(_require_kernel),
+]
 Series = Float[np.ndarray, " e"]
 Column = Callable[[Series], Series]
 
 HORIZON = 1 << 16
-"""A kernel given as a function is followed to this lag at most."""
+"""The number of lags at which a kernel that is a function is evaluated."""
 
 UNDERFLOW = -690.0
-"""log|rho| below which float64 no longer holds the kernel: a zero after it is no finite support."""
+"""log|rho| below which float64 no longer holds the kernel: zeros after it may be underflow."""
 
 BLOCKS = 48
-"""A long envelope is thinned to this many peaks."""
+"""The number of peaks that are kept of a long envelope."""
 
 EVIDENCE = 10.0
-"""A less simple decay must win by this much in n log(mean square misfit) to be believed ("very
-strong" on the scale of Kass & Raftery 1995)."""
+"""By how much a less simple law of decay must win in n log(mean square misfit): "very strong"
+evidence on the scale of Kass & Raftery (1995)."""
 
 LEVEL = 0.95
-"""Confidence of the interval for the decay time, as far as the misfit is noise."""
+"""The confidence level of the interval for the decay time, if the misfit is noise."""
 
 ROUNDING = 1e-9
-"""Misfits of log|rho| below this are rounding, and no evidence."""
+"""Misfits of log|rho| below this are rounding and count as no evidence."""
 
 WORDS = {
-    "short": "no decay can be told from fewer than 8 peaks, so C1 and C_RNN are infinite",
+    "short": "fewer than 8 peaks do not show a decay, so C1 and C_RNN are infinite",
     "slower": "no exponential decay is seen, so C1 and C_RNN are infinite",
     "exponential": "exponential decay",
     "faster": "faster than any exponential, so the decay time is 0",
 }
 
 
-@dataclass(frozen=True)
-class RNNComplexity:
-    """C_RNN = C1 * C2 (Eq. 78): C1 measures the memory, C2 the size of the kernel rho.
+@dataclass(frozen=True, repr=False)
+class RNNComplexity(Shown):
+    """C_RNN = C1 C2 (Eq. 78) of a linear functional: C1 measures its memory, C2 its size.
 
-    `interval` brackets the decay time inf{beta} of Eq. 76, so C1 - 1; `note` says how it was found.
+    Attributes:
+        C1: 1 + the decay time of the kernel, inf{beta} of Eq. 76.
+        C2: sup_t e^{t/C1} |rho(t)| (Eq. 77).
+        interval: Bounds of the decay time, C1 - 1.
+        note: How the decay time was found, in a sentence.
+
+    Examples:
+        >>> ar.rnn_complexity(lambda s: 0.5**s)
+        C_RNN = 2.4427: C1 = 2.4427 (decay time in [1.443, 1.443]), C2 = 1
+          exponential decay: decay time 1.4427, extrapolated from 65536 values of the function.
+
     """
 
     C1: float
@@ -57,12 +87,22 @@ class RNNComplexity:
 
     @property
     def value(self) -> float:
-        """C_RNN; infinite when the kernel does not decay exponentially (outside Eq. 79's space)."""
+        """C_RNN; infinite for a kernel outside the space of Eq. 79: no exponential decay."""
         return float("inf") if np.isinf(self.C1) else self.C1 * self.C2
 
-    def rate(self, m: int, d: int = 1) -> float:
-        """The paper's bound d * C_RNN / m on the error of a linear RNN with m hidden units."""
-        return require_whole("d", d, 1) * self.value / require_whole("m", m, 1)
+    @checked
+    def rate(self, m: Count, d: Count = 1) -> float:
+        """The paper's bound d C_RNN / m on the error of a linear RNN.
+
+        Args:
+            m: The number of hidden units, 1 or more.
+            d: The dimension of the inputs.
+
+        Returns:
+            The bound; infinite where C_RNN is.
+
+        """
+        return d * self.value / m
 
     def __str__(self) -> str:
         lo, hi = self.interval
@@ -72,27 +112,44 @@ class RNNComplexity:
         )
 
 
-def rnn_complexity(kernel: object) -> RNNComplexity:
-    """C1, C2 and C_RNN of the kernel rho of y(t) = sum_s rho(s) x(t-s).
+@checked
+def rnn_complexity(kernel: RNNKernel) -> RNNComplexity:
+    """C1, C2 and C_RNN of a linear functional y(t) = Σ_s rho(s) x(t-s).
 
     Eq. 76: C1 = 1 + inf{beta > 0 : e^{t/beta} |rho(t)| -> 0}. Eq. 77: C2 = sup_t e^{t/C1} |rho(t)|.
-    Eq. 78: C_RNN = C1 C2. Call inf{beta} the decay time.
+    Eq. 78: C_RNN = C1 C2. The infimum is called the decay time here.
 
-    `kernel` is rho as a function of an integer array s >= 0, followed to lag 65536, or a vector of
-    its first values. A limit is no property of finitely many values, so the decay time is
-    extrapolated: the upper envelope of log|rho| is fitted by e^{-s/beta} s^p (a polynomial factor
-    is not slower decay), by laws that decay slower than any exponential (decay time infinite, hence
-    C_RNN infinite) and faster than any (decay time 0), and the simplest that fits is taken.
-    `interval` and `note` say how far the answer is supported. A kernel that vanishes suddenly has
-    finite support, decay time 0 and C1 = 1.
+    Finitely many values do not decide a limit, so the decay time is extrapolated. The upper
+    envelope of log|rho| is fitted by e^{-s/beta} s^p (a polynomial factor does not change the decay
+    time), by laws that decay slower than any exponential (the decay time and C_RNN are infinite)
+    and by laws that decay faster than any (the decay time is 0); the simplest law that fits is
+    taken. A kernel that drops to zero and stays there has finite support, decay time 0 and C1 = 1.
+
+    Args:
+        kernel: rho: a vector of its first values, or a function that takes the integer array of
+            lags 0, ..., 65535 and gives one value for each.
+
+    Returns:
+        C1 and C2, with an interval for the decay time and a note on how it was found.
+
+    Raises:
+        InputError: If the kernel has values that are not finite, or a wrong shape.
+
+    Examples:
+        >>> import numpy as np
+        >>> found = ar.rnn_complexity(lambda s: np.exp(-s / 3))
+        >>> round(found.value, 6), round(found.rate(m=8), 6)
+        (4.0, 0.5)
+        >>> ar.rnn_complexity(lambda s: 1 / (1 + s)).value
+        inf
+
     """
     source, values = "array", kernel
     if callable(kernel):
         source = "function"
         with np.errstate(all="ignore"):
-            values = kernel(np.arange(HORIZON))
-    remedy = "Pass rho(0), rho(1), ..., or a function of the array of lags."
-    rho = real_vector("the kernel", values, "the kernel at lag {}", remedy)
+            values = kernel(np.arange(HORIZON, dtype=np.int64))
+    rho = _values(values)
     if callable(kernel) and rho.size != HORIZON:
         raise InputError(
             f"the kernel must return one value for each of {HORIZON} lags",
@@ -116,13 +173,13 @@ def rnn_complexity(kernel: object) -> RNNComplexity:
 
 
 def _c2(logs: Float[np.ndarray, " t"], C1: float) -> float:
-    """Eq. 77 in logarithms, since e^{t/C1} overflows where |rho(t)| underflows."""
+    """C2 (Eq. 77), computed in logarithms: e^{t/C1} overflows where |rho(t)| underflows."""
     top = float(np.max(logs + np.arange(logs.size) / C1))
     return float(np.exp(top)) if top < -UNDERFLOW else float("inf")
 
 
 def _decay_time(logs: Float[np.ndarray, " t"]) -> tuple[str, float, float, float]:
-    """The kind of decay, and the decay time between its bounds."""
+    """The kind of decay, the lower bound of the decay time, the decay time, its upper bound."""
     t, y = _envelope(logs)
     if t.size < LEAST_VALUES:
         return "short", 0.0, float("inf"), float("inf")
@@ -143,9 +200,13 @@ def _decay_time(logs: Float[np.ndarray, " t"]) -> tuple[str, float, float, float
 
 
 def _settled_rate(t: Series, y: Series) -> tuple[float, float, float]:
-    """The rate from the longest stretch that later ones agree with, and its bounds.
+    """The exponential rate of the longest stretch that all later stretches agree with.
 
-    What holds early may not hold in the limit, and the limit is what Eq. 76 asks for.
+    Eq. 76 asks for the limit, and an early rate may not be that of the limit.
+
+    Returns:
+        The rate, its lower and its upper bound.
+
     """
     starts = [start for start in (0, t.size // 4, t.size // 2) if t.size - start >= 5]
     (rate, half), *later = (_rate(t[start:], y[start:]) for start in starts)
@@ -156,9 +217,9 @@ def _settled_rate(t: Series, y: Series) -> tuple[float, float, float]:
 
 
 def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Series, Series]:
-    """Lags and log|rho| where no later value is larger: a limit sees the peaks only.
+    """Lags and log|rho| where no later value is larger: the limit of Eq. 76 depends on these peaks.
 
-    Long envelopes are thinned to one peak a block, taken against the blocks' own trend.
+    A long envelope is thinned to one peak per block: the highest above the trend.
     """
     later = np.maximum.accumulate(logs[::-1])[::-1]
     keep = np.isfinite(logs) & (logs >= later) & (logs > UNDERFLOW)
@@ -173,7 +234,10 @@ def _envelope(logs: Float[np.ndarray, " t"]) -> tuple[Series, Series]:
 
 
 def _rate(t: Series, y: Series) -> tuple[float, float]:
-    """The exponential rate and half its interval; a polynomial factor only where it is needed."""
+    """The exponential rate and half the width of its interval.
+
+    The fit has a polynomial factor only where the evidence for one is very strong.
+    """
     plain, longer = (_fit(t, y, columns) for columns in ((np.positive,), (np.positive, np.log1p)))
     needed = t.size * np.log(plain.misfit / longer.misfit) > EVIDENCE
     design, solution, misfit = longer if needed else plain
@@ -184,7 +248,7 @@ def _rate(t: Series, y: Series) -> tuple[float, float]:
 
 
 class _Fit(NamedTuple):
-    """log|rho| as a combination of columns; `misfit` is the mean square, at least rounding."""
+    """A fit of log|rho| by columns; `misfit` is the mean square of what is left, plus rounding."""
 
     design: Float[np.ndarray, "e p"]
     solution: Float[np.ndarray, " p"]
@@ -192,7 +256,7 @@ class _Fit(NamedTuple):
 
 
 def _fit(t: Series, y: Series, columns: tuple[Column, ...]) -> _Fit:
-    """A constant and the columns fitted to y by least squares."""
+    """Fit y by a constant and the columns, in the least squares."""
     design = np.stack([np.ones_like(t), *(column(t) for column in columns)], axis=1)
     scale = np.max(np.abs(design), axis=0)
     solution = np.linalg.lstsq(design / scale, y, rcond=None)[0] / scale
@@ -208,4 +272,4 @@ SHAPES: dict[str, tuple[tuple[Column, ...], ...]] = {
     "exponential": ((np.positive, np.log1p),),
     "faster": ((np.positive, np.square), (np.positive, lambda t: t * np.log1p(t))),
 }
-"""What log|rho| is a combination of, besides a constant, for each kind of decay."""
+"""For each kind of decay, the functions that log|rho| is a combination of, besides a constant."""

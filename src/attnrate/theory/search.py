@@ -1,9 +1,9 @@
-"""Looking for the slices through which a coupling is known: phases 1 to 4 of `pod.py`, in rounds.
+"""The search for the slices that determine a coupling: phases 1 to 4 of `pod.py`, in rounds.
 
-Each round finds a cross on the grids that it has, and tries what comes of it at fresh pairs. Where
-that fails everywhere the grids are refined everywhere; where it fails in a few places, as with a
-ridge, a peak or a disc, they are refined there. The best answer so far is kept, so that a budget
-can end the search at any time.
+Each round finds a cross on its grids and tests the result at fresh pairs. If the test fails
+everywhere, the grids are refined everywhere; if it fails in a few places, as with a ridge, a peak
+or a disc, they are refined there. The best answer so far is kept, so that a budget can end the
+search at any time.
 """
 
 from contextlib import nullcontext
@@ -25,25 +25,26 @@ from attnrate.theory.panels import FULL_ORDER, Array, Axis, Grid
 from attnrate.theory.watch import BudgetSpent
 
 _ROUNDS = 8
-#: Where a cross is looked for before the coupling counts as not of low rank: on one axis with
-#: polynomials of these orders, then on panels; in 2 and 3 dimensions up to so many nodes
+#: Grids on which a cross is searched before the coupling counts as not of low rank: on one axis
+#: polynomials of these orders, then this number of panels; in 2 and 3 dimensions at most this
+#: number of nodes
 _CROSS_ORDERS = (128, 256)
 _CROSS_PANELS = 64
 _CROSS_NODES = {2: 4096, 3: 32768}
-#: Panels on which slices are searched for kinks, and how many slices are
+#: The number of panels on which slices are searched for kinks, and the number of slices
 _KINK_PANELS = 16
 _SLICES = 16
-#: Places at which most is missed that the grids are refined for at once
+#: The number of points with the largest errors for which the grids are refined in one round
 _PLACES = 8
-#: Terms that a feature may add before it counts as one of no low rank
+#: A local feature that adds more terms than this is not of low rank
 _FEW_TERMS = 8
-#: Points off the grid at which a cross is tried before its slices are resolved
+#: The number of points off the grid at which a cross is tested before its slices are resolved
 _FEW = 50
-#: The share of fresh pairs below which what is missed counts as local
+#: Errors at less than this share of the fresh pairs count as local
 _LOCAL = 0.2
-#: Samples up to which all pairs of them may be asked for
+#: The most samples of which all pairs may be evaluated
 _MOST_SAMPLES = 6000
-#: The rank beyond which all pairs of such samples are cheaper than slices
+#: The rank beyond which evaluating all pairs of samples is cheaper than slices
 _SAMPLES_RANK = 256
 
 
@@ -61,7 +62,7 @@ def search(rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> Pod:
 
 
 class _Search:
-    """The state of a search: the grids of the next round, and the best answer so far."""
+    """The state of a search: the grids of the next round and the best answer so far."""
 
     def __init__(self, rho: Evaluator, du: Domain, dv: Domain, ask: Request) -> None:
         self._rho, self._du, self._dv, self._ask = rho, du, dv, ask
@@ -75,10 +76,10 @@ class _Search:
         elif isinstance(du, Region) and isinstance(dv, Region) and du.d == dv.d == 1:
             self._intervals = du, dv
         self._rounds = 0
-        #: whether the grids were refined for a feature, and whether they resolve it then
-        self._focused: Literal["no", "resolved", "in vain"] = "no"
+        #: whether the grids were refined for a local feature, and whether they then resolve it
+        self._focused: Literal["no", "resolved", "failed"] = "no"
         self._best: Pod | None = None
-        #: the last cross and its grids, until it is tried
+        #: the last cross and its grids, until it is tested
         self._untried: tuple[Cross, Mesh, Mesh] | None = None
         self._rank = 0
         self.done = False
@@ -89,7 +90,7 @@ class _Search:
             return FreshPairs(self._rho, self._du, self._dv)
 
     def result(self) -> Pod:
-        """The best answer so far; of a cross that the budget has left untried, as it is."""
+        """The best answer so far; a cross that the budget left untested is returned untested."""
         if self._untried is not None:
             with self._rho.watch.free():
                 self._try(refine=False)
@@ -97,17 +98,17 @@ class _Search:
         return self._best
 
     def round(self) -> None:
-        """One cross; what it gives, if it is sound; and the grids of the next round."""
+        """Run one round: find a cross, test it if it is sound, and choose the next grids."""
         rho, ask = self._rho, self._ask
         self._rounds += 1
         cross = self._find_cross()
         finer = (_finer(self._gu, cross), _finer(self._gv, cross))
         stuck = finer == (None, None) or self._rounds == _ROUNDS
         few = self._du.draw(_FEW, self._generator), self._dv.draw(_FEW, self._generator)
-        # zero wherever rho was seen so far: it is looked at more closely before that is believed
+        # rho was zero at every point so far: sample it more densely before believing that
         unseen = cross.scale == 0.0 and not stuck
         sound = cross.complete and not unseen and cross.holds(*few, 100 * ask.rtol)
-        # a kink in a part of the domain can be of full rank there and yet complete and sound
+        # a kink in a part of the domain can have full rank there and still be complete and sound
         large = cross.rank > _most_rank(self._gu, self._gv) // 4
         suspect = len(self._gu.nodes) >= _CROSS_ORDERS[0] and (not sound or large)
         if not unseen and self._intervals:
@@ -126,11 +127,11 @@ class _Search:
             least = 10 * ask.rtol * max(cross.scale, self._pairs.largest(rho))
             found = misses.worst(_PLACES, least)
             if self._intervals and len(found) and misses.share(least) < _LOCAL:
-                if self._focused == "in vain" or stuck:  # a kink along a curve
+                if self._focused == "failed" or stuck:  # a kink along a curve
                     result = decompose_kinked(rho, *self._intervals, ask, self._pairs)
                     return self._keep(result, last=True)
                 finer, seen = self._focus(misses, found, least)
-                self._focused = "resolved" if seen else "in vain"
+                self._focused = "resolved" if seen else "failed"
             elif stuck:
                 self.done = True
         self._gu, self._gv = finer[0] or self._gu, finer[1] or self._gv
@@ -142,11 +143,11 @@ class _Search:
         most = min(_most_rank(self._gu, self._gv), 1024)
         if self._matrix_pays:
             most = min(most, _SAMPLES_RANK)
-        elif self._focused == "in vain":
-            # a strip or a box adds a few terms; what adds more is not worth a search for slices
+        elif self._focused == "failed":
+            # a strip or a box adds a few terms; a feature that adds more is not of low rank
             most = min(most, self._rank + _FEW_TERMS)
         look = partial(find_cross, self._rho, *grids, self._ask.fine, most, self._generator)
-        # the first one is free: so there is something to answer with, whatever the budget
+        # the first cross is free, so that there is an answer whatever the budget
         with self._rho.watch.free() if self._rounds == 1 else nullcontext():
             cross = look()
             while self._rho.change_unit(max(cross.scale, self._pairs.largest(self._rho))):
@@ -155,7 +156,7 @@ class _Search:
         return cross
 
     def _try(self, refine: bool = True) -> Misses:
-        """Phases 2 to 4 for the last cross; the answer is kept if it is the best so far."""
+        """Run phases 2 to 4 for the last cross; keep the answer if it is the best so far."""
         assert self._untried is not None
         cross, gu, gv = self._untried
         rho, ask = self._rho, self._ask
@@ -172,7 +173,7 @@ class _Search:
         return misses
 
     def _keep(self, result: Pod, last: bool = False) -> None:
-        """Take a result if it is the best so far; it ends the search if it is to be the last."""
+        """Keep a result if it is the best so far; end the search if it converged or is the last."""
         self._untried = None
         if self._best is None or result.residual < self._best.residual:
             self._best = result
@@ -181,7 +182,7 @@ class _Search:
 
     @property
     def _matrix_pays(self) -> bool:
-        """Whether both sides are samples, and few enough for all pairs to be asked for."""
+        """Whether both sides are samples, few enough for all pairs to be evaluated."""
         if self.samples is None:
             return False
         m, n = (len(side.points) for side in self.samples)
@@ -190,7 +191,7 @@ class _Search:
     def _focus(
         self, misses: Misses, found: Int[Array, " places"], least: float
     ) -> tuple[tuple[Grid, Grid], bool]:
-        """The grids with panels bisected until they show what is missed; whether they do."""
+        """Bisect panels around errors; return the grids and whether they resolve them."""
         at_u, at_v = misses.u[found], misses.v[found]
         truth = self._rho.pairs(at_u, at_v)
         grids, seen = [], True
@@ -206,12 +207,12 @@ class _Search:
 
 
 def _most_rank(gu: Mesh, gv: Mesh) -> int:
-    """The rank up to which a cross on these grids says something of rho between their nodes."""
+    """The largest rank at which a cross on these grids determines rho between their nodes."""
     return min(len(g.nodes) * (5 if isinstance(g, Samples) else 3) // 5 for g in (gu, gv))
 
 
 def _finer(grid: Mesh, cross: Cross) -> Grid | None:
-    """The next grid on which a cross is looked for, or None where it would be too large."""
+    """The next grid on which a cross is searched, or None where it would be too large."""
     if isinstance(grid, Samples):
         return None
     if len(grid.axes) == 1:

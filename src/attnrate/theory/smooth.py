@@ -17,7 +17,7 @@ DEGREE = 32
 """Degree of the expansion on each piece."""
 
 DEPTH = 14
-"""Pieces are halved at most this often; what is not smooth then is a kink."""
+"""Pieces are halved at most this often; a function that is not smooth then has a kink."""
 
 FINE, COARSE = 1e-13, 1e-9
 """An expansion has converged when its last coefficients fall below FINE of the largest value, or
@@ -28,7 +28,7 @@ _PROBES = np.array([-0.9431, -0.6127, -0.2719, 0.0713, 0.3851, 0.7043, 0.9613])
 
 @dataclass(frozen=True)
 class Expansion:
-    """Chebyshev coefficients (one row a piece) between `edges`, and the noise that was cut off."""
+    """Chebyshev coefficients, one row per piece between `edges`, and the noise cut off."""
 
     edges: Float[np.ndarray, " pieces_plus_1"]
     coefficients: Float[np.ndarray, "pieces degree_plus_1"]
@@ -43,7 +43,7 @@ class Expansion:
 
 
 def checked_interval(interval: object) -> Interval:
-    """(a, b) as floats with a < b, both finite; an InputError otherwise."""
+    """`interval` as finite floats a < b; an InputError if it is no such pair."""
     try:
         a, b = (float(end) for end in interval)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -54,7 +54,7 @@ def checked_interval(interval: object) -> Interval:
 
 
 def evaluate(g: Function, u: Values) -> Values:
-    """g(u) in float64; an InputError that says where when a value is missing or not finite."""
+    """g(u) in float64; an InputError names the place where a value is missing or not finite."""
     with np.errstate(all="ignore"):
         returned = g(u)
     try:
@@ -65,7 +65,7 @@ def evaluate(g: Function, u: Values) -> Values:
         values = np.full(u.shape, float(values))
     if values.shape != u.shape:
         raise InputError(
-            f"g must return one value a point, shape {u.shape}",
+            f"g must return one value per point, shape {u.shape}",
             values.shape,
             "Write g with numpy functions of its whole argument.",
         )
@@ -77,10 +77,10 @@ def evaluate(g: Function, u: Values) -> Values:
 
 
 def expand(g: Function, interval: object = (0.0, 1.0)) -> Expansion:
-    """g on `interval`, halved where needed until every piece has converged.
+    """Expand g in Chebyshev series on pieces of `interval`, halved until every piece converges.
 
-    Each piece is also tried at points that did not make it. An InputError names the place where
-    halving does not end: a kink, a jump or a singularity of g.
+    Each piece is also tested at points that were not used to compute it. An InputError names the
+    place where halving does not end: a kink, a jump or a singularity of g.
     """
     a, b = checked_interval(interval)
     nodes = chebyshev.chebpts1(DEGREE + 1)
@@ -135,7 +135,7 @@ def sup_derivative(g: Function, order: int, interval: object = (0.0, 1.0)) -> fl
 
 
 def sup_derivatives(g: Function, order: int, interval: object = (0.0, 1.0)) -> list[float]:
-    """`sup_derivative` for every order from 0 to `order`, from one expansion."""
+    """Upper estimates of sup |g^(r)| for r = 0, …, order, from one expansion."""
     expansion = expand(g, interval)
     for lower in range(order):
         _require_continuous(expansion, lower)
@@ -152,7 +152,7 @@ def _sup(coefficients: Float[np.ndarray, "pieces c"]) -> float:
 def _chopped(
     coefficients: Float[np.ndarray, "pieces c"], noise: Float[np.ndarray, " pieces"]
 ) -> Float[np.ndarray, "pieces c"]:
-    """Coefficients up to the last that exceeds the noise, which differentiation would blow up."""
+    """Set coefficients below the noise to zero, which differentiation would amplify."""
     above = np.abs(coefficients) > noise[:, None]
     last = coefficients.shape[1] - np.argmax(above[:, ::-1], axis=1)
     keep = np.arange(coefficients.shape[1]) < np.where(above.any(axis=1), last, 0)[:, None]
@@ -160,12 +160,12 @@ def _chopped(
 
 
 def _require_continuous(expansion: Expansion, order: int) -> None:
-    """An InputError where the derivative of the given order jumps between two pieces."""
+    """Raise an InputError where the derivative of the given order jumps between two pieces."""
     coefficients = expansion.derivative(order)
     signs = (-1.0) ** np.arange(coefficients.shape[1])
     starts, ends = coefficients @ signs, coefficients.sum(axis=1)
     size = float(np.max(np.abs(coefficients).sum(axis=1)))
-    # Markov's inequality: what differentiating the noise of each piece may cost.
+    # Markov's inequality bounds the derivatives of the noise of each piece.
     spoilt = expansion.noise * (DEGREE**2 * 2.0 / np.diff(expansion.edges)) ** order
     for i, edge in enumerate(expansion.edges[1:-1]):
         jump = float(abs(starts[i + 1] - ends[i]))

@@ -1,25 +1,33 @@
-"""How long a decomposition may take, and what it says of itself meanwhile."""
+"""How long a decomposition may take, and what it reports meanwhile."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-#: Evaluations of rho that a search may take, unless it is told: some seconds for a plain formula
+#: The most evaluations of rho in a search, by default: some seconds for a plain formula
 MOST_EVALUATIONS = 10_000_000
 _OFTEN = 0.2  # seconds between two reports
 
 
 class BudgetSpent(Exception):  # noqa: N818 - it ends a search, it is no error
-    """The search has taken all that it was given; what it has so far is the answer."""
+    """The search has spent its budget; the best answer so far is the answer."""
 
 
 @dataclass(frozen=True)
 class PodProgress:
-    """How far a decomposition is.
+    """How far a decomposition has come; what `pod` gives to its listener.
 
-    `phase` is what it is doing, `evaluations` and `seconds` what that has taken so far, and `error`
-    the error of the best answer so far, or None as long as there is none.
+    Attributes:
+        phase: What it is doing, in words.
+        evaluations: The number of pairs at which rho was evaluated so far.
+        seconds: The time that has passed.
+        error: The error of the best answer so far; None as long as there is none.
+
+    Examples:
+        >>> print(ar.PodProgress("looking for slices", 12_000, 1.4, 2e-5))
+        looking for slices: 12,000 evaluations, 1 s, error so far 2.0e-05
+
     """
 
     phase: str
@@ -36,9 +44,13 @@ Listener = Callable[[PodProgress], None]
 
 
 class Watch:
-    """Counts what a search takes, ends it when that is too much, and tells a listener.
+    """Counts what a search takes, ends it when its budget is spent, and reports to a listener.
 
-    With `max_seconds` the answer depends on the machine, with `max_evaluations` it does not.
+    Args:
+        max_evaluations: The most evaluations of rho; None for no limit.
+        max_seconds: The longest time; None for no limit. With it the answer depends on the machine.
+        listener: Is called a few times a second.
+
     """
 
     def __init__(
@@ -50,7 +62,7 @@ class Watch:
         self._most = max_evaluations
         self._seconds = max_seconds
         self._listener = listener
-        self._start = self._told = time.monotonic()
+        self._start = self._reported = time.monotonic()
         self._free = False
         self.evaluations = 0
         self.spent = False
@@ -59,34 +71,39 @@ class Watch:
         self.error: float | None = None
 
     def count(self, evaluations: int) -> None:
-        """Count evaluations that were made; BudgetSpent where there is no more to be spent."""
+        """Count evaluations that were made; raise BudgetSpent where they exceed the budget."""
         self.evaluations += evaluations
         self.check()
 
     @property
     def timed(self) -> bool:
-        """Whether the time is limited: then nothing long is begun that cannot be ended."""
+        """Whether the time is limited; then nothing long is begun that cannot be interrupted."""
         return self._seconds is not None
 
     def affords(self, evaluations: int) -> bool:
-        """Whether so many more evaluations are within the budget."""
+        """Whether this number of further evaluations is within the budget."""
         return self._most is None or self.evaluations + evaluations <= self._most
 
     def check(self) -> None:
-        """Tell the listener, if it is time; BudgetSpent where there is no more to be spent."""
+        """Call the listener if it is time; raise BudgetSpent where the budget is exceeded."""
         now = time.monotonic()
-        if self._listener is not None and now - self._told >= _OFTEN:
-            self._told = now
-            self._listener(PodProgress(self.phase, self.evaluations, now - self._start, self.error))
+        if self._listener is not None and now - self._reported >= _OFTEN:
+            self._reported = now
+            self._listener(self.now())
         late = self._seconds is not None and now - self._start > self._seconds
         if late or (self._most is not None and self.evaluations > self._most):
             self.spent = True
             if not self._free:
                 raise BudgetSpent
 
+    def now(self) -> PodProgress:
+        """How far the search has come."""
+        seconds = time.monotonic() - self._start
+        return PodProgress(self.phase, self.evaluations, seconds, self.error)
+
     @contextmanager
     def free(self) -> Iterator[None]:
-        """Work that is done whatever it takes: a first answer, and the check of the last one."""
+        """Do work whatever it takes: a first answer, and the check of the last one."""
         before, self._free = self._free, True
         try:
             yield

@@ -1,7 +1,8 @@
-"""Checkpoints of a training run: safetensors, whole or not at all, the last two kept.
+"""Checkpoints of a training run, as safetensors files that are written whole or not at all.
 
-The model of a finished run is kept like them, without what only training needs. Jobs keep their
-epochs in the cache until their results are stored.
+The last two are kept. The model of a finished run is written in the same way, without what only
+training needs. Jobs of experiments keep their checkpoints in the cache until their results are
+stored.
 """
 
 import json
@@ -26,16 +27,23 @@ MODEL = "model.safetensors"
 _CLASSES: dict[str, type[nn.Module]] = {"ViT": ViT, "Seq2Seq": Seq2Seq}
 _KEPT = 2
 _STALE = 30 * 86_400.0  # seconds
-#: What reading a file and the JSON in it can raise
+#: The errors that reading a file and the JSON in it can raise
 UNREADABLE = (OSError, ValueError, RecursionError)
-DELETE = "Delete it; an older one in the same folder is taken then."
-_AGAIN = "Copy it anew, or train the model again in another folder."
+DELETE = "Delete it; the next run then goes on from an older one in the same folder."
+_AGAIN = "Copy it again, or train the model again in another folder."
 _NAME = re.compile(r"epoch-(\d{5,})\.safetensors")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state after `epochs` epochs: tensors by name, and what is known besides, as JSON."""
+    """The state of a training after some epochs.
+
+    Attributes:
+        epochs: The number of epochs that are done.
+        tensors: Weights, the optimisers' memory and the generators' states, by name.
+        facts: Settings, history and machine, as JSON values.
+
+    """
 
     epochs: int
     tensors: Mapping[str, Tensor]
@@ -48,7 +56,7 @@ def snapshot(
     optimizers: list[torch.optim.Optimizer],
     facts: Mapping[str, Any],
 ) -> Checkpoint:
-    """Weights, the optimisers' memory and the state of torch's generators."""
+    """A checkpoint of a model, its optimisers' memory and the state of torch's generators."""
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     for number, optimizer in enumerate(optimizers):
         for index, state in optimizer.state_dict()["state"].items():
@@ -66,7 +74,7 @@ def restore(
 ) -> None:
     """Put model, optimisers and generators into the state of a checkpoint.
 
-    A ValueError, KeyError, RuntimeError or TypeError is a checkpoint that does not fit them.
+    A checkpoint that does not fit them raises a ValueError, KeyError, RuntimeError or TypeError.
     """
     model.load_state_dict(_part(checkpoint, "model."))
     for number, optimizer in enumerate(optimizers):
@@ -92,7 +100,7 @@ def _part(checkpoint: Checkpoint, prefix: str) -> dict[str, Tensor]:
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write the checkpoint of an epoch; all but the last two are deleted after that."""
+    """Write the checkpoint of an epoch, then delete all but the last two."""
     path = folder / f"epoch-{checkpoint.epochs:05d}.safetensors"
     write_file(path, checkpoint)
     for old in saved(folder)[:-_KEPT]:
@@ -101,7 +109,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
 
 
 def write_file(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the file, whole or not at all."""
+    """Write a checkpoint to a file, whole or not at all; a StoreError if that fails."""
     from safetensors.torch import save
 
     tensors = {
@@ -119,12 +127,12 @@ def write_file(path: Path, checkpoint: Checkpoint) -> None:
             f"a checkpoint could not be written ({problem.strerror})",
             path,
             (f"{before[-1].name} is kept. " if before else "")
-            + "Make room and run the same again: it goes on from there.",
+            + "Make room and run the same command again; it goes on from there.",
         ) from problem
 
 
 def saved(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, the oldest first."""
+    """The files of a folder's checkpoints, the oldest first."""
     if not folder.is_dir():
         return []
     found = {
@@ -134,7 +142,7 @@ def saved(folder: Path) -> list[Path]:
 
 
 def read(path: Path, remedy: str = DELETE) -> Checkpoint:
-    """A checkpoint from its file."""
+    """Read a checkpoint from its file; a StoreError if it is not whole."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -148,28 +156,28 @@ def read(path: Path, remedy: str = DELETE) -> Checkpoint:
 
 
 def facts_of(path: Path) -> dict[str, Any] | None:
-    """What a file of ours says beside its tensors, which are not read; None for any other file."""
+    """The facts in a checkpoint's file, without reading its tensors; None for any other file."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt") as file:
-            told = (file.metadata() or {}).get("attnrate")
+            plain = (file.metadata() or {}).get("attnrate")
     except (SafetensorError, OSError):
         return None
     try:
-        return None if told is None else dict(json.loads(told))
+        return None if plain is None else dict(json.loads(plain))
     except (ValueError, TypeError, RecursionError):
-        return {}  # it is ours, and `read` says what is wrong with it
+        return {}  # the file is a checkpoint, and `read` says what is wrong with it
 
 
 def load_weights(model: nn.Module, source: Checkpoint) -> None:
-    """The weights of a checkpoint alone, as a start for another run such as fine-tuning."""
+    """Load the weights of a checkpoint and nothing else, for instance to fine-tune a model."""
     require_fitting(model, source)
     model.load_state_dict(_part(source, "model."))
 
 
 def require_fitting(model: nn.Module, source: Checkpoint) -> None:
-    """An InputError that names the first tensor by which model and checkpoint differ."""
+    """Raise an InputError with the first tensor whose shape differs in model and checkpoint."""
     weights = _part(source, "model.")
     wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     found = {name: tuple(value.shape) for name, value in weights.items()}
@@ -184,14 +192,14 @@ def require_fitting(model: nn.Module, source: Checkpoint) -> None:
 
 
 class ConfigurationError(InputError):
-    """A checkpoint that was written with other settings."""
+    """A checkpoint was written with other settings."""
 
 
 def require_same(
     checkpoint: Checkpoint, settings: Mapping[str, Mapping[str, object]], path: Path
 ) -> None:
-    """An InputError that names the first setting in which the run and the checkpoint differ."""
-    # through JSON, so that a tuple and the list that it is stored as are the same
+    """Raise an InputError with the first setting in which a run and a checkpoint differ."""
+    # through JSON, so that a tuple equals the list that it is stored as
     now = json.loads(json.dumps(settings))
     before = checkpoint.facts.get("settings", {})
     if not isinstance(before, dict) or not all(isinstance(part, dict) for part in before.values()):
@@ -210,25 +218,25 @@ def require_same(
 
 
 def keep_model(folder: Path, whole: Checkpoint) -> None:
-    """Write the model of a checkpoint into the folder, without what only training needs."""
+    """Write the model of a checkpoint into a folder, without what only training needs."""
     kept = {name: value for name, value in whole.tensors.items() if name.startswith("model.")}
     write_file(folder / MODEL, Checkpoint(whole.epochs, kept, whole.facts))
 
 
 def holds_model(folder: Path) -> bool:
-    """Whether the folder has a model that `keep_model` has written."""
+    """Whether a folder has a model that `keep_model` has written."""
     return facts_of(folder / MODEL) is not None
 
 
 def read_model(folder: Path) -> nn.Module:
-    """The model of a folder, in evaluation mode."""
+    """The model that `keep_model` has written into a folder, in evaluation mode."""
     path = folder / MODEL
     whole = read(path, _AGAIN)
     try:
-        told: dict[str, Any] = dict(whole.facts["settings"]["model"])
+        settings: dict[str, Any] = dict(whole.facts["settings"]["model"])
         # JSON has lists where settings have tuples
-        kind = _CLASSES[told.pop("class")]
-        given = {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
+        kind = _CLASSES[settings.pop("class")]
+        given = {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}
         _require_modest(given, whole)
         with torch.device("meta"):  # sizes that the file does not have cost no memory
             shapes = kind(**given)
@@ -242,7 +250,7 @@ def read_model(folder: Path) -> nn.Module:
 
 
 def _require_modest(given: dict[str, Any], whole: Checkpoint) -> None:
-    """A ValueError for settings of a model far larger than the tensors beside them."""
+    """Raise a ValueError for settings of a model that is far larger than the file's tensors."""
     numbers = sum(tensor.numel() for tensor in whole.tensors.values())
     for name, value in given.items():
         most = len(whole.tensors) if name == "layers" else max(numbers, 1)
@@ -251,18 +259,17 @@ def _require_modest(given: dict[str, Any], whole: Checkpoint) -> None:
 
 
 def first_line(problem: Exception) -> str:
-    """The first line of what an error says, or its kind where it says nothing."""
+    """The first line of an error's message, or the name of its class if it has no message."""
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0][:200]
 
 
 def training_folder(key: str) -> Path:
-    """The folder in the cache for the checkpoints of the task with this key."""
+    """The folder in the cache for the checkpoints of the job with this key."""
     return _all() / key[:20]
 
 
 def clear_epochs(stored: Iterable[str]) -> None:
-    """Delete the epochs of tasks whose results are stored, and of any that nobody has gone on with
-    for a month."""
+    """Delete the checkpoints of jobs whose results are stored, and those unused for a month."""
     if not _all().is_dir():
         return
     for folder in (*map(training_folder, stored), *older_than(_STALE, _all().iterdir())):

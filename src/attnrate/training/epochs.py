@@ -1,18 +1,18 @@
 """Training over a data set in epochs: resumable bit for bit, with batches made ahead.
 
-One step is AdamW, or Muon for the matrices inside the layers and AdamW for the rest; the step size
-is warmed up and falls along a cosine, gradients are clipped, norms and biases do not decay.
+The optimiser is AdamW, or Muon for the matrices inside the layers and AdamW for the rest. The step
+size is warmed up and falls along a cosine; gradients are clipped; norms and biases do not decay.
 """
 
 import math
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
 from torch import nn
@@ -32,14 +32,11 @@ from attnrate.settings import Count, Positive, by, checked_fields
 from attnrate.targets.seeds import spread
 from attnrate.training import checkpoint as store
 from attnrate.training.feed import Ahead, Batch, Feed, Outcome
+from attnrate.training.history import Epoch, Training, read_epochs
 from attnrate.training.machine import fast_precision, kept_memory
 from attnrate.training.muon import Muon
-from attnrate.typed import require_types
 
-T = TypeVar("T")
-Precision = Literal["auto", "float32", "bfloat16"]
-
-_DIGITS = 6  # of numbers in results: as many as mean something
+Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
 
 
 def _require_from_zero(name: str, value: object, below: float = math.inf) -> float:
@@ -52,12 +49,30 @@ def _require_from_zero(name: str, value: object, below: float = math.inf) -> flo
 @checked_fields("recipe.")
 @dataclass(frozen=True)
 class EpochRecipe:
-    """How to train; `warmup` is a share of all steps, the step size ends at lr / 100.
+    """How to train over a data set in epochs.
 
-    The default lr is one for Muon; AdamW alone wants about 1e-3. precision="auto" takes bfloat16
-    where the machine multiplies matrices at least 1.3 times faster with it. `threads` are those of
-    torch, all cores by default. A run that is resumed keeps its precision, and its threads unless
-    others are asked for: both change the last bits of a sum.
+    A run that is resumed keeps its precision, and its threads unless others are given: both change
+    the last bits of a sum.
+
+    Args:
+        epochs: The number of passes over the data.
+        lr: The largest step size. The default suits Muon; AdamW alone wants about 1e-3. It ends at
+            a hundredth of this.
+        warmup: The share of all steps in which the step size grows from 0, from 0 to 1.
+        weight_decay: The weight decay of matrices.
+        clip: The largest norm of the gradient; a larger one is scaled down to it.
+        optimizer: "muon" for the matrices inside the layers, with AdamW for the rest; "adamw" for
+            all.
+        precision: "float32", "bfloat16", or "auto" for bfloat16 where this machine multiplies
+            matrices at least 1.3 times faster with it.
+        threads: The number of torch's threads; all cores by default.
+        seed: The seed of the batches and of dropout.
+
+    Examples:
+        >>> recipe = ar.EpochRecipe(epochs=10, warmup=0.1)
+        >>> recipe.rate(0.1)
+        0.005
+
     """
 
     epochs: Count = 20
@@ -71,92 +86,19 @@ class EpochRecipe:
     seed: Annotated[int, by(require_whole, 0, (1 << 62) - 1)] = 0
 
     def rate(self, done: float) -> float:
-        """The step size when the share `done` of the training is behind."""
+        """The step size at a point of the training.
+
+        Args:
+            done: The share of all steps that are done, from 0 to 1.
+
+        Returns:
+            The step size of the next step.
+
+        """
         if done < self.warmup:
             return self.lr * done / self.warmup
         fallen = (done - self.warmup) / (1 - self.warmup)
         return self.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * fallen)))
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one epoch came to; test values are NaN without test data.
-
-    `loss` and `accuracy` are means over the batches as they were trained on. `waiting` is the share
-    of the seconds in which the model waited for data, `speed` is in the feed's units per second.
-    """
-
-    number: int
-    loss: float
-    accuracy: float
-    test_loss: float
-    test_accuracy: float
-    seconds: float
-    waiting: float
-    speed: float
-
-
-def read_epochs(values: Iterable[Mapping[str, Any]]) -> tuple[Epoch, ...]:
-    """Epochs from what was read of a file; a TypeError where that has other names or types."""
-    epochs = tuple(Epoch(**each) for each in values)
-    for epoch in epochs:
-        require_types(epoch)
-    return epochs
-
-
-@dataclass(frozen=True)
-class EpochSummary:
-    """What results keep of an epoch; test values are of a few tests, and None without any."""
-
-    loss: float
-    accuracy: float
-    test_loss: float | None
-    test_accuracy: float | None
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Training:
-    """A finished run: the model itself, its epochs, and how it was computed."""
-
-    model: nn.Module
-    epochs: tuple[Epoch, ...]
-    precision: str
-    threads: int
-    checkpoint: Path | None
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of training, without those of testing."""
-        return math.fsum(epoch.seconds for epoch in self.epochs)
-
-    @property
-    def summaries(self) -> tuple[EpochSummary, ...]:
-        """What a result keeps of every epoch."""
-        kept = [each.name for each in fields(EpochSummary)]
-        plain = [without_nan(asdict(epoch)) for epoch in self.epochs]
-        return tuple(EpochSummary(**{name: one[name] for name in kept}) for one in plain)
-
-
-def rounded(value: T) -> T:
-    """A dataclass with its floats, nested ones too, rounded to six digits; None for NaN and inf."""
-    made: T = _rounded(value)
-    return made
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    if isinstance(value, list | tuple):
-        return tuple(map(_rounded, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: _rounded(getattr(value, f.name)) for f in fields(value)})
-    return value
-
-
-def without_nan(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that there are none of as None, which JSON has."""
-    return {name: None if value != value else value for name, value in values.items()}
 
 
 def train_epochs(
@@ -170,11 +112,24 @@ def train_epochs(
     progress: bool | None = None,
     until: object = None,
 ) -> Training:
-    """Train `model` itself for the epochs of the recipe.
+    """Train a model for the epochs of a recipe.
 
-    With a `folder`, a checkpoint is written after every epoch, and a run that finds one goes on
-    from the last: what a killed run had done of an epoch is done again, to the same bits on the
-    same machine. `until` ends this call after that many epochs in all, without changing the plan.
+    Args:
+        model: The model, which is trained itself.
+        feed: The data to train on.
+        recipe: How to train.
+        test: Data to test with after every epoch, if any.
+        folder: Where a checkpoint is written after every epoch. A run that finds checkpoints goes
+            on from the last one; what a killed run had done of its last epoch is done again, to the
+            same bits on the same machine.
+        device: Where to train.
+        progress: As `Progress` takes it.
+        until: The number of epochs, in all, after which this call ends; the recipe's by default.
+            The plan of the step size stays that of the recipe.
+
+    Returns:
+        The finished training.
+
     """
     last = recipe.epochs if until is None else require_whole("until", until, 1, recipe.epochs)
     if folder is not None and not isinstance(folder, str | os.PathLike):
@@ -189,11 +144,12 @@ def train_epochs(
         history = [*read_epochs(facts.get("history", []))]
         if facts.get("precision") is not None:
             require_choice("precision", facts["precision"], ("float32", "bfloat16"))
-        told = facts.get("machine", {}).get("threads")
-        told = None if told is None else as_threads("threads", told)
+        before_threads = facts.get("machine", {}).get("threads")
+        if before_threads is not None:
+            before_threads = as_threads("threads", before_threads)
     wanted = None if recipe.precision == "auto" else recipe.precision
     precision = facts.get("precision") or wanted or fast_precision(_place(model))
-    threads = recipe.threads or told or torch.get_num_threads()
+    threads = recipe.threads or before_threads or torch.get_num_threads()
     begun = len(history) / recipe.epochs
     shown = Progress("the first batch", begun, wanted=progress, name="train", lasting=True)
     with kept_memory(), torch_threads(threads), torch.random.fork_rng(), shown:
@@ -201,7 +157,7 @@ def train_epochs(
         if before is not None:
             with _fitting(place):
                 store.restore(before, model, optimizers)
-            _tell_changes(facts.get("machine", {}), _machine(model, threads))
+            _warn_of_changes(facts.get("machine", {}), _machine(model, threads))
         for number in range(len(history), last):
             with _autocast(precision, model):
                 tested = history[-1].test_accuracy if history else math.nan
@@ -224,7 +180,10 @@ def train_epochs(
 
 
 def evaluate(model: nn.Module, feed: Feed) -> tuple[float, float]:
-    """Mean loss and accuracy over a feed, in evaluation mode; the model's mode comes back."""
+    """The mean loss and accuracy of a model over a feed, in evaluation mode.
+
+    Afterwards the model is in the mode in which it was before.
+    """
     device, training = _place(model), model.training
     loss, right, count = 0.0, 0, 0
     model.eval()
@@ -239,14 +198,17 @@ def evaluate(model: nn.Module, feed: Feed) -> tuple[float, float]:
 
 
 def make_optimizers(model: nn.Module, recipe: EpochRecipe) -> list[torch.optim.Optimizer]:
-    """Muon for matrices within layers if asked for; AdamW for all else, decay for matrices only."""
+    """The optimisers of a model: Muon, if asked for, for matrices inside layers; AdamW for others.
+
+    Only matrices decay.
+    """
     kinds = {id(p): part for part in model.modules() for p in part.parameters(recurse=False)}
     inner, decaying, others = [], [], []
     for name, parameter in model.named_parameters():
         part = kinds[id(parameter)]
         if not parameter.requires_grad:
             continue
-        # two axes do not make a matrix: positions and a state space's rates have them, too
+        # two axes do not make a matrix: positions and the rates of a state space have two as well
         if parameter.dim() < 2 or not isinstance(part, nn.Linear | nn.Embedding | nn.RNNBase):
             others.append(parameter)
         elif isinstance(part, nn.Linear) and "layers." in name and recipe.optimizer == "muon":
@@ -278,7 +240,7 @@ def _epoch(
     shown: Progress,
     tested: float,
 ) -> Epoch:
-    """Train for one epoch, and show it with the accuracy of the last test."""
+    """Train for one epoch; the progress line also has the accuracy of the last test."""
     model.train()
     device, steps = _place(model), feed.steps(number)
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -313,7 +275,7 @@ def _epoch(
 
 
 class _Sums:
-    """Sums over an epoch so far; those of losses stay on the device until somebody looks."""
+    """The sums over an epoch so far; those of losses stay on the device until they are shown."""
 
     def __init__(self, number: int, device: torch.device) -> None:
         self._number = number
@@ -322,14 +284,14 @@ class _Sums:
         self._begin = time.perf_counter()
 
     def add(self, outcome: Outcome) -> None:
-        """Count a batch."""
+        """Add the outcome of a batch."""
         self._loss += outcome.loss.detach() * outcome.count
         self._right += outcome.right
         self._count += outcome.count
         self._units += outcome.units
 
     def epoch(self, waited: float) -> Epoch:
-        """What the epoch has come to, without a test; `waited` are its seconds of waiting."""
+        """The epoch so far, without a test; `waited` is the number of seconds of waiting."""
         seconds = time.perf_counter() - self._begin
         return Epoch(
             self._number,
@@ -344,7 +306,7 @@ class _Sums:
 
 
 def _line(epoch: Epoch, epochs: int, unit: str) -> str:
-    """Where training stands, for people."""
+    """The state of the training as a line for people."""
     tested = math.isfinite(epoch.test_accuracy)
     return " · ".join(
         [
@@ -369,18 +331,18 @@ def _settings(model: nn.Module, feed: Feed, recipe: EpochRecipe) -> dict[str, di
 
 
 def _machine(model: nn.Module, threads: int) -> dict[str, object]:
-    """What the last bits of a sum depend on."""
+    """The facts about the machine that the last bits of a sum depend on."""
     return {"threads": threads, "device": str(_place(model)), "torch": str(torch.__version__)}
 
 
-def _tell_changes(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+def _warn_of_changes(before: Mapping[str, object], now: Mapping[str, object]) -> None:
     changed = [
         f"{name} {before[name]} then, {value} now"
         for name, value in now.items()
         if name in before and before[name] != value
     ]
     if changed:
-        said = "training goes on, but not to the same bits as without the break: "
+        said = "training goes on, but its last bits will differ from those without the break: "
         warnings.warn(said + "; ".join(changed), AccuracyWarning, stacklevel=3)
 
 
@@ -397,7 +359,7 @@ def _before(
 
 @contextmanager
 def _fitting(place: Path | None) -> Iterator[None]:
-    """A StoreError for a checkpoint that is whole and does not hold what this run needs."""
+    """Raise a StoreError for a checkpoint that is whole but does not fit this run."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as problem:

@@ -1,4 +1,4 @@
-"""Batches of real data: what is in them depends on the seed and the epoch alone; made ahead."""
+"""Batches of real data, made ahead; what is in them depends only on the seed and the epoch."""
 
 import itertools
 import time
@@ -19,16 +19,24 @@ from attnrate.models.decoding import Specials, Translator
 
 Tensor = torch.Tensor
 Batch = tuple[Tensor, Tensor]
-"""What goes in and what shall come out."""
+"""The inputs of a model and the outputs that are wanted."""
 
-#: Means and deviations of CIFAR-10's red, green and blue
+#: Means and standard deviations of CIFAR-10's red, green and blue
 PIXEL_MEAN, PIXEL_DEVIATION = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
-_AHEAD = 4  # batches that are kept ready
+_AHEAD = 4  # batches that are made before they are needed
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a model made of a batch: its loss, how many of `count` answers are right."""
+    """How well a model does on a batch.
+
+    Attributes:
+        loss: The mean loss.
+        right: The number of right answers.
+        count: The number of answers.
+        units: The number of images or tokens, by which speed is measured.
+
+    """
 
     loss: Tensor
     right: Tensor
@@ -38,30 +46,31 @@ class Outcome:
 
 @runtime_checkable
 class Feed(Protocol):
-    """Data to train on or to be judged by."""
+    """Data to train on or to test with."""
 
     @property
     def unit(self) -> str:
-        """What the speed is counted in."""
+        """What the speed is counted in: "images" or "tokens"."""
 
     def facts(self) -> dict[str, object]:
-        """What tells this feed from another one."""
+        """Counts and settings that identify the feed."""
 
     def steps(self, epoch: int) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch, always the same ones."""
+        """The batches of an epoch; every call gives the same ones."""
 
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """The loss of a batch, to be made small."""
+        """How well the model does on a batch; its loss is to be made small."""
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images with labels; with `augment`, each is flipped by chance and cropped from a border of 4.
+    """A feed of images with labels.
 
-    The last batch of an epoch may be smaller when nothing is augmented; in training it is left out.
+    With `augment`, as in training, images are mirrored and shifted at random, their order changes
+    from epoch to epoch, and a last batch that is not full is left out.
     """
 
     images: UInt8[np.ndarray, "count height width channels"]
@@ -81,7 +90,7 @@ class Images:
             )
 
     def facts(self) -> dict[str, object]:
-        """Counts and settings; a sum over the labels stands for the data."""
+        """Counts and settings; a sum over the labels stands for the images."""
         place = np.arange(1, len(self.labels) + 1)
         return {
             "images": len(self.images),
@@ -90,12 +99,12 @@ class Images:
         }
 
     def steps(self, epoch: int) -> int:
-        """Whole batches when training, else all."""
+        """The number of batches in an epoch; full ones only in training."""
         whole, rest = divmod(len(self.images), self.batch)
         return whole + bool(rest and not self.augment)
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """In another order every epoch when training."""
+        """The batches of an epoch; in training their order depends on the epoch."""
         random = np.random.default_rng([self.seed, epoch])
         count = len(self.images)
         order = random.permutation(count) if self.augment else np.arange(count)
@@ -107,14 +116,14 @@ class Images:
             yield normalised(images), torch.from_numpy(self.labels[chosen].astype(np.int64))
 
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Cross entropy over the classes; images are enlarged for a model of larger ones."""
+        """Cross entropy over the classes; images are enlarged to the size that the model takes."""
         images, labels = batch
         logits = model(_enlarged(images, model))
         return _outcome(logits, labels, self.smoothing if model.training else 0.0, len(labels))
 
 
 def _require_paired(what: str, ones: Sized, others: Sized) -> None:
-    """An InputError unless there are as many of the ones as of the others, and any at all."""
+    """Raise an InputError unless both have the same length, which is not 0."""
     if len(ones) != len(others) or len(ones) == 0:
         raise InputError(f"{what}, and at least one", (len(ones), len(others)))
 
@@ -125,14 +134,14 @@ def _outcome(
     smoothing: float,
     units: int,
 ) -> Outcome:
-    """The mean cross entropy of the answers, and how many of them are the likeliest."""
+    """The mean cross entropy of the answers, and the number of those that are the likeliest."""
     loss = functional.cross_entropy(logits, answers, label_smoothing=smoothing)
     right = (logits.detach().argmax(-1) == answers).sum()
     return Outcome(loss, right, len(answers), units)
 
 
 def _enlarged(images: Tensor, model: nn.Module) -> Tensor:
-    """Images of the size that the model has been made for; here, so that batches stay small."""
+    """The images in the size that the model takes; enlarged late, so that batches stay small."""
     size = getattr(getattr(model, "settings", None), "image", images.shape[-1])
     if size == images.shape[-1]:
         return images
@@ -142,7 +151,20 @@ def _enlarged(images: Tensor, model: nn.Module) -> Tensor:
 def normalised(
     images: UInt8[np.ndarray, "count height width channels"],
 ) -> Float[Tensor, "count channels height width"]:
-    """Images as models take them: channels first, of mean zero and deviation one."""
+    """Turn CIFAR-10's images into what models of images take.
+
+    Args:
+        images: Values 0 to 255, (images, height, width, channels).
+
+    Returns:
+        Numbers of about mean 0 and standard deviation 1, (images, channels, height, width).
+
+    Examples:
+        >>> import numpy as np
+        >>> ar.normalised(np.zeros((2, 32, 32, 3), np.uint8)).shape
+        torch.Size([2, 3, 32, 32])
+
+    """
     mean, deviation = (np.array(each, dtype=np.float32) for each in (PIXEL_MEAN, PIXEL_DEVIATION))
     return torch.from_numpy((images - mean) / deviation).permute(0, 3, 1, 2)
 
@@ -152,9 +174,9 @@ def flipped_and_cropped(
     random: np.random.Generator,
     border: int = 4,
 ) -> UInt8[np.ndarray, "count height width channels"]:
-    """Every image moved by up to `border` pixels either way, half of them mirrored.
+    """Shift each image by up to `border` pixels in both directions, and mirror half of them.
 
-    What comes in at an edge is black; one gather does all of it.
+    What comes in at an edge is black. One gather does all of it.
     """
     count, height, width, _ = images.shape
     padded = np.pad(images, ((0, 0), (border, border), (border, border), (0, 0)))
@@ -168,10 +190,11 @@ def flipped_and_cropped(
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Sentences with their translations, as token numbers without begin and end.
+    """A feed of sentences with their translations, as token numbers without begin and end.
 
-    Batches hold sentences of like length, as many as `tokens` places for source and target allow.
-    A training epoch mixes their order and, by chance, sentences of neighbouring length.
+    A batch holds sentences of similar length, and at most `tokens` places for sources and targets.
+    With `shuffle`, as in training, the order of batches and the sentences in them change from epoch
+    to epoch.
     """
 
     sources: Sequence[Sequence[int]]
@@ -207,11 +230,11 @@ class Pairs:
         }
 
     def steps(self, epoch: int) -> int:
-        """Depends on how the sentences of an epoch fit together."""
+        """The number of batches in an epoch, which depends on how its sentences fit together."""
         return len(self._groups(epoch))
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """Sources with their end; targets with begin and end."""
+        """The batches of an epoch: sources with their end, targets with begin and end."""
         for group in self._groups(epoch):
             special = self.specials
             source = [[*self.sources[i], special.end] for i in group]
@@ -219,7 +242,7 @@ class Pairs:
             yield padded(source, special.pad), padded(target, special.pad)
 
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """Cross entropy with smoothed labels over the target's tokens, padding left out."""
+        """Cross entropy with smoothed labels over the tokens of targets, padding left out."""
         if not isinstance(model, Translator):
             raise InputError("pairs are for a model that translates", type(model).__name__)
         source, target = batch
@@ -233,7 +256,7 @@ class Pairs:
         random = np.random.default_rng([self.seed, epoch])
         source, target = (np.array(lengths) for lengths in self._lengths)
         spread = random.uniform(-1, 1, (2, len(source))) if self.shuffle else np.zeros((2, 1))
-        # by the target's length, and by the source's where that is about the same
+        # by the target's length, then by the source's among those of about the same
         order = np.lexsort((source + spread[0], np.round(target + spread[1])))
         groups: list[list[int]] = [[]]
         widths = 0, 0
@@ -248,7 +271,7 @@ class Pairs:
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int) -> Int[Tensor, "batch longest"]:
-    """Token numbers as one tensor, with padding behind the shorter rows."""
+    """Rows of token numbers as one tensor, with padding after the shorter rows."""
     filled = np.full((len(rows), max(map(len, rows))), pad, dtype=np.int64)
     for number, row in enumerate(rows):
         filled[number, : len(row)] = row
@@ -256,9 +279,10 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> Int[Tensor, "batch longes
 
 
 class Ahead:
-    """Batches made by a thread of their own while the model works; counts the seconds of waiting.
+    """The batches of an epoch, made by a thread while the model works.
 
-    Leave it as a context, so that the thread ends when the loop breaks off.
+    `waited` counts the seconds in which the model waited for a batch. It is used as a context, so
+    that the thread ends when the loop is left early.
     """
 
     def __init__(self, feed: Feed, epoch: int) -> None:
@@ -289,29 +313,32 @@ class Ahead:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A feed whose epochs are parts of another's: checkpoints come `parts` times as often."""
+    """A feed whose epochs are parts of another feed's, so that checkpoints come more often.
+
+    `parts` epochs make one epoch of the whole feed.
+    """
 
     whole: Feed
     parts: int
 
     @property
     def unit(self) -> str:
-        """What the speed is counted in."""
+        """What the speed is counted in: "images" or "tokens"."""
         return self.whole.unit
 
     def facts(self) -> dict[str, object]:
-        """What tells the whole from another feed, and the number of parts."""
+        """The facts of the whole feed, and the number of parts."""
         return {**self.whole.facts(), "parts": self.parts}
 
     def steps(self, epoch: int) -> int:
-        """Batches of this part."""
+        """The number of batches in this part."""
         return len(range(epoch % self.parts, self.whole.steps(epoch // self.parts), self.parts))
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """Batches of the whole that are `parts` apart, from the number of the part on."""
+        """Each `parts`-th batch of the whole epoch, beginning with the number of the part."""
         every = self.whole.batches(epoch // self.parts)
         return itertools.islice(every, epoch % self.parts, None, self.parts)
 
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
-        """The loss of a batch, as the whole has it."""
+        """How well the model does on a batch, as the whole feed measures it."""
         return self.whole.outcome(model, batch)

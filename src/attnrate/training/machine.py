@@ -1,8 +1,8 @@
-"""What training takes of the machine: memory that stays, and the precision that is fast.
+"""How training uses the machine: memory that stays with the process, and the faster precision.
 
 Each step frees hundreds of megabytes of intermediate values. The C library of Linux (glibc) hands
-them back to the system, which clears every page when the next step asks again: an eighth of the
-time of a ViT's step on the machine where it was measured.
+them back to the system, which has to clear every page when the next step asks for memory. On the
+machine where this was measured, that took an eighth of the time of a ViT's step.
 """
 
 import ctypes
@@ -18,16 +18,16 @@ _WORTH = 1.3
 # the names of glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MEGABYTE = 1 << 20
-# the largest that glibc takes for the one, and what it comes to by itself for the other
+# the largest threshold that glibc takes for mmap, and the usual one for trimming
 _MMAP_MOST, _TRIM_USUAL = 32 * _MEGABYTE, 64 * _MEGABYTE
 _NEVER = 2**31 - 1
 
 
 @contextmanager
 def kept_memory() -> Iterator[bool]:
-    """While it is open, freed memory stays with the process; then it is given back.
+    """While it is open, freed memory stays with the process; afterwards it is given back.
 
-    Whether the C library can be told so is what it yields; with others it does nothing.
+    It yields whether that works: with another C library than glibc it does nothing.
     """
     libc = _glibc()
     if libc is None:
@@ -52,14 +52,14 @@ def _glibc() -> ctypes.CDLL | None:
 
 
 def fast_precision(device: torch.device) -> Literal["float32", "bfloat16"]:
-    """bfloat16 where the device multiplies matrices at least 1.3 times faster with it."""
+    """The faster precision: bfloat16 where it multiplies matrices at least 1.3 times faster."""
     gain = _seconds(torch.float32, device) / _seconds(torch.bfloat16, device)
     return "bfloat16" if gain >= _WORTH else "float32"
 
 
 def _seconds(dtype: torch.dtype, device: torch.device) -> float:
-    """The best of three products of two matrices, after one that warms up."""
-    # on a GPU a small one would take as long in any precision: the time of its start
+    """The shortest time of three products of two matrices, after one to warm up."""
+    # on a GPU a small product takes as long in any precision: the time that it takes to start
     size = 256 if device.type == "cpu" else 4096
     x = torch.ones(size, size, dtype=dtype, device=device)
     times = []

@@ -1,7 +1,7 @@
 """Muon (Jordan et al. 2024): momentum whose matrices are made orthogonal before they are applied.
 
-torch's own Muon multiplies in bfloat16, which most CPUs do very slowly; this one keeps the numbers
-of its weights, and takes all matrices of one shape together.
+torch's own Muon multiplies in bfloat16, which most CPUs do very slowly. This one computes in the
+number type of the weights, and takes all matrices of one shape together.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,8 +19,8 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 class Muon(torch.optim.Optimizer):
     """W ← (1 - lr · weight_decay) W - lr · 0.2 √max(rows, columns) · orthogonal(g + β m).
 
-    m ← β m + g. The factor gives steps the size that AdamW's have (Liu et al. 2025), so that both
-    can share one learning rate. For matrices alone.
+    m ← β m + g. The factor gives steps of the size of AdamW's (Liu et al. 2025), so that both can
+    share one learning rate. It takes matrices only.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """One step for all matrices that have a gradient."""
+        """Take one step with all matrices that have a gradient."""
         for group in self.param_groups:
             beta, lr = group["momentum"], group["lr"]
             alike: dict[torch.Size, list[Any]] = {}
@@ -57,7 +57,10 @@ class Muon(torch.optim.Optimizer):
 def orthogonal(
     matrices: Float[Tensor, "count rows columns"],
 ) -> Float[Tensor, "count rows columns"]:
-    """Nearly U Vᵀ of every U S Vᵀ: five steps of Newton-Schulz, singular values near one."""
+    """About U Vᵀ for each matrix U S Vᵀ, by five steps of Newton-Schulz.
+
+    The singular values of the result are near one.
+    """
     a, b, c = _COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
     x: Tensor = matrices.mT if tall else matrices

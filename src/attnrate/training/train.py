@@ -1,7 +1,7 @@
 """One model trained on real data, in a folder of its own: the command `train`.
 
-The folder holds checkpoints while it is trained (a killed run goes on from the last one), and in
-the end model.safetensors and result.json; a translator's vocabulary, too.
+While the model is trained, the folder holds checkpoints; a killed run goes on from the last one. In
+the end it holds model.safetensors and result.json, and the vocabulary of a translator.
 """
 
 import json
@@ -11,12 +11,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import torch
 from pydantic import TypeAdapter
 from torch import nn
 
+from attnrate.data.bpe import Vocabulary
 from attnrate.data.translation import TESTS
 from attnrate.errors import InputError, StoreError, require_whole
 from attnrate.files import alone, write_whole
@@ -26,14 +27,16 @@ from attnrate.fitting.provenance import provenance
 from attnrate.folders import look_at, read_mark, write_mark
 from attnrate.models.seq2seq import Seq2Seq, seq2seq_settings
 from attnrate.models.vit import ViT, vit_settings
-from attnrate.settings import Count, Natural, Number, by, checked
+from attnrate.settings import Count, Natural, Number, Switch, by, checked
+from attnrate.shown import Shown
 from attnrate.targets.alter import MOVED, move_to_end
 from attnrate.training import checkpoint, images, sentences
-from attnrate.training.epochs import (
+from attnrate.training.epochs import EpochRecipe, Precision
+from attnrate.training.history import (
     Epoch,
-    EpochRecipe,
-    Precision,
     Training,
+    epochs_figure,
+    epochs_frame,
     read_epochs,
     rounded,
     without_nan,
@@ -41,8 +44,14 @@ from attnrate.training.epochs import (
 from attnrate.training.images import ImageErrors
 from attnrate.training.sentences import TextScores
 
-Task = Literal["cifar10", "translation"]
-#: Passes over the data: up to an hour on two shared cores for either
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from attnrate.figures.drawing import Drawing
+
+Task: TypeAlias = Literal["cifar10", "translation"]
+Preset: TypeAlias = Literal["cpu", "paper"]
+#: Passes over the data: up to an hour on two shared cores for either task
 EPOCHS: dict[str, int] = {"cifar10": 15, "translation": 4}
 _COMMAND = "train"
 _RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
@@ -51,36 +60,98 @@ _IMAGES = (50_000, 10_000)
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageScores(ImageErrors):
-    """How good a ViT is on `tests` images, and the seconds that it was trained for."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ImageScores(Shown, ImageErrors):
+    """How well a ViT of `train` recognises images.
+
+    Attributes:
+        train_error: The share of wrong answers on 10,000 training images, from 0 to 1.
+        test_error: The share of wrong answers on test images, from 0 to 1.
+        train_loss: The mean cross entropy on these training images.
+        test_loss: The mean cross entropy on test images.
+        tests: The number of test images.
+        seconds: The seconds of training.
+
+    Examples:
+        >>> losses = {"train_loss": 0.3, "test_loss": 0.5}
+        >>> ar.ImageScores(train_error=0.1, test_error=0.17, **losses, tests=10_000, seconds=3e3)
+        test accuracy 83.0 % on 10,000 images
+
+    """
 
     tests: int
     seconds: float
 
+    def __str__(self) -> str:
+        return f"test accuracy {100 * (1 - self.test_error):.1f} % on {self.tests:,} images"
 
-@dataclass(frozen=True, kw_only=True)
-class TranslationScores(TextScores):
-    """How good a translator is on `tests` sentences, and the seconds that it was trained for.
 
-    `documented` says whether they are those of the documented test set (data/translation.py).
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TranslationScores(Shown, TextScores):
+    """How well a model of `train` translates.
+
+    Attributes:
+        bleu: The score of its translations, from 0 to 100.
+        bleu_half: Half of the width of its 95 % interval over sentences.
+        signature: How sacrebleu has computed it.
+        test_loss: The mean cross entropy per token when the German sentence is given word by word.
+        moved: The scores over the sentences that Table 1's altered order changes.
+        samples: Some sentences: English, German, and the model's translation.
+        tests: The number of test sentences.
+        documented: Whether these are the documented test set of Debian 12.
+        seconds: The seconds of training.
+
+    Examples:
+        >>> class Letters:
+        ...     size = 12
+        ...
+        ...     def decode(self, ids):
+        ...         return " ".join("abcdefghijkl"[number] for number in ids)
+        >>> pairs, texts = (([3, 4, 5], [5, 4, 3]),) * 8, (("d e f", "f e d"),) * 8
+        >>> data = ar.Sentences(pairs, pairs, texts, Letters(), documented=False)
+        >>> from attnrate.models.seq2seq import Seq2Seq
+        >>> model = Seq2Seq(vocabulary=12, width=16, layers=1)
+        >>> scores = vars(ar.score_translations(model, data))
+        >>> ar.TranslationScores(**scores, tests=8, documented=False, seconds=1.0)
+        BLEU ... ± ... on 8 sentences of another test set; nrefs:1|...
+
     """
 
     tests: int
     documented: bool
     seconds: float
 
+    def __str__(self) -> str:
+        known = "the documented" if self.documented else "another"
+        return (
+            f"BLEU {self.bleu:.2f} ± {self.bleu_half:.2f} on {self.tests:,} sentences of {known} "
+            f"test set; {self.signature}"
+        )
 
-Scores = ImageScores | TranslationScores
+
+Scores: TypeAlias = ImageScores | TranslationScores
 _SCORES: dict[str, type[Scores]] = {"cifar10": ImageScores, "translation": TranslationScores}
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trained(Shown):
     """A model that was trained on real data, its epochs, and how good it is.
 
-    `scores` has test_error, test_loss and the like for images, bleu (with sacrebleu's signature)
-    and samples for translation.
+    Attributes:
+        model: The trained torch module: a ViT for "cifar10", a Seq2Seq for "translation".
+        task: "cifar10" or "translation".
+        epochs: What each epoch came to.
+        scores: How good the model is: `ImageScores` or `TranslationScores`.
+        folder: The folder with model.safetensors and result.json.
+
+    Examples:
+        >>> done = ar.train("cifar10", "vit", limit=128, epochs=1, progress=False)
+        >>> done
+        cifar10: ViT with 810,890 parameters, test accuracy ... % on 128 images.
+        1 epoch in ... min, ... s each; in vit
+        >>> done.to_frame()[["number", "loss", "accuracy"]].shape
+        (1, 3)
+
     """
 
     model: nn.Module
@@ -91,13 +162,48 @@ class Trained:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training, without those of testing."""
+        """The seconds of training, those of testing left out."""
         return sum(epoch.seconds for epoch in self.epochs)
+
+    def __str__(self) -> str:
+        kind, count = type(self.model).__name__, len(self.epochs)
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        return (
+            f"{self.task}: {kind} with {parameters:,} parameters, {self.scores}.\n"
+            f"{count} epoch{'s' * (count > 1)} in {self.seconds / 60:.1f} min, "
+            f"{self.seconds / count:.0f} s each; in {self.folder}"
+        )
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The epochs as a table.
+
+        Returns:
+            A pandas DataFrame with one row per epoch and the fields of `Epoch` as columns.
+
+        """
+        return epochs_frame(self.epochs)
+
+    def plot(self) -> "Drawing":
+        """Draw the loss and the accuracy of each epoch, in training and on tests.
+
+        Returns:
+            A matplotlib figure that notebooks show.
+
+        """
+        from attnrate.figures.draw import draw
+
+        return draw(epochs_figure(self.task, self.epochs))
+
+    def _table(self) -> "pd.DataFrame":
+        return self.to_frame()
+
+    def _figure(self) -> "Drawing":
+        return self.plot()
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a run is asked for, all of it checked."""
+    """The checked settings of a run."""
 
     task: Task
     preset: str
@@ -108,7 +214,7 @@ class _Asked:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """What two runs must have in common to be one, for the folder's mark."""
+        """The settings that must not change between an interrupted run and its continuation."""
         recipe = {name: value for name, value in asdict(self.recipe).items() if name != "threads"}
         sizes = {"preset": self.preset, "m_h": self.changes.get("m_h"), "altered": self.altered}
         return {**sizes, "limit": self.limit, **recipe}
@@ -119,9 +225,9 @@ def train(
     task: Task,
     folder: str | os.PathLike[str] | None = None,
     *,
-    preset: str = "cpu",
+    preset: Preset = "cpu",
     m_h: Count | None = None,
-    altered: bool = False,
+    altered: Switch = False,
     epochs: Count | None = None,
     lr: Number | None = None,
     limit: Annotated[int, by(require_whole, _BATCH)] | None = None,
@@ -131,13 +237,47 @@ def train(
     device: str | torch.device = "cpu",
     progress: bool | None = None,
 ) -> Trained:
-    """Train the ViT on CIFAR-10 ("cifar10") or the Seq2Seq on English-German ("translation").
+    """Train the paper's image model or its translation model on real data.
 
-    `m_h` is the head size, the preset's by default; values keep their size. `altered`: Table 1's
-    order, the first ten tokens moved to the end. `lr` is the step size of Muon. `limit` is the most
-    examples to train on and to test with, to try things. precision="auto" measures whether bfloat16
-    is faster here, else it is "float32" or "bfloat16". The folder is named as the task by default.
-    Called again, it goes on after an interruption, and only reads the results when all is done.
+    The data are fetched when first needed: 140 MB for "cifar10", 480 MB for "translation". A run
+    that was interrupted goes on from its last epoch when it is called again with the same settings;
+    a finished one is read from its folder and not trained again.
+
+    Args:
+        task: "cifar10" trains a ViT on photographs of ten kinds, "translation" a Seq2Seq model from
+            English to German.
+        folder: Where checkpoints, the model and its results are written; by default a folder named
+            like the task, in the current one.
+        preset: The size of the model: "cpu" for two cores, "paper" for the paper's size on a GPU.
+        m_h: The head size; the preset's by default. The size m_v of values stays the same.
+        altered: Whether the first ten tokens of each input come last, as in the paper's Table 1.
+        epochs: The number of passes over the data; 15 for "cifar10" and 4 for "translation" by
+            default.
+        lr: The largest step size; 0.005 by default.
+        limit: The largest number of examples to train on and to test with, at least 128; all by
+            default. For trying things out.
+        seed: The seed of the weights and of the batches.
+        threads: The number of torch's threads; all cores by default.
+        precision: "float32", "bfloat16", or "auto" for whichever is faster on this machine.
+        device: Where to train, as torch names it: "cpu", "cuda", "cuda:1", …
+        progress: True writes a line per epoch where there is no terminal; False shows nothing. By
+            default a terminal shows a live line.
+
+    Returns:
+        The model with its epochs and scores.
+
+    Raises:
+        InputError: A setting is wrong, or the folder holds a run with other settings.
+        FetchError: The data are not in the cache and cannot be fetched.
+        StoreError: Another process is training in this folder, or it cannot be written to.
+
+    Examples:
+        >>> done = ar.train("cifar10", "vit", m_h=8, limit=128, epochs=1, progress=False)
+        >>> done.model.settings.m_h
+        8
+        >>> ar.trained("vit").scores == done.scores  # read from its folder
+        True
+
     """
     make = vit_settings if task == "cifar10" else seq2seq_settings
     sizes = make(preset)
@@ -152,16 +292,16 @@ def train(
     asked = _Asked(task, preset, changes, altered, limit, recipe)
     as_device(device)
     place, mark = look_at(asked.task if folder is None else folder, _COMMAND)
-    told = {"task": asked.task, "asked": asked.plain}
+    settings = {"task": asked.task, "asked": asked.plain}
     if mark is None:
-        write_mark(place, _COMMAND, told)
-    elif _finished(place, mark, told):
+        write_mark(place, _COMMAND, settings)
+    elif _finished(place, mark, settings):
         return trained(place)
     with alone(place / _LOCK, wait=False):
         # another process may have written its own mark, or have finished
-        if _finished(place, read_mark(place, _COMMAND), told):
+        if _finished(place, read_mark(place, _COMMAND), settings):
             return trained(place)
-        write_mark(place, _COMMAND, told)
+        write_mark(place, _COMMAND, settings)
         begun = provenance()
         run = _on_images if asked.task == "cifar10" else _on_sentences
         done, scores = run(asked, place, {"device": device, "progress": progress})
@@ -170,25 +310,45 @@ def train(
     return kept
 
 
-def _finished(place: Path, mark: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
-    """Whether what is asked for is there; an InputError where something else is, or begun."""
+def _finished(place: Path, mark: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether the folder holds the finished run of these settings.
+
+    An InputError when it holds another run, finished or begun.
+    """
     done = (place / _RESULT).is_file()
     if done or (place / _STEPS).is_dir():
-        if mark.get("task") != told["task"]:
+        if mark.get("task") != settings["task"]:
             what = f"this folder holds a model for {mark.get('task')!r}"
             raise InputError(what, str(place), "Name another one.")
         asked = mark.get("asked")
-        _require_same(asked if isinstance(asked, dict) else {}, told["asked"])
+        _require_same(asked if isinstance(asked, dict) else {}, settings["asked"])
     return done
 
 
-def trained(folder: object) -> Trained:
-    """The model of a folder in which `train` has finished."""
+def trained(folder: str | os.PathLike[str]) -> Trained:
+    """Read a model from the folder in which `train` has finished.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The model, in evaluation mode, with its epochs and scores.
+
+    Raises:
+        InputError: The folder was not made by `train`, or its run is not finished.
+        StoreError: The results in the folder cannot be read.
+
+    Examples:
+        >>> _ = ar.train("cifar10", "vit", limit=128, epochs=1, progress=False)
+        >>> ar.trained("vit").task
+        'cifar10'
+
+    """
     place, mark = look_at(folder, _COMMAND)
     result = place / _RESULT
     if mark is None or not result.is_file():
         raise InputError(
-            "there is no finished model in this folder", str(place), "Run the same train again."
+            "there is no finished model in this folder", str(place), "Run train again to finish it."
         )
     try:
         task = mark["task"]
@@ -220,8 +380,9 @@ def _on_images(asked: _Asked, place: Path, how: Mapping[str, Any]) -> tuple[Trai
     if asked.altered:
         sizes = replace(sizes, order=tuple(move_to_end(sizes.tokens)))
     model = initial(lambda: ViT(sizes), asked.recipe.seed)
-    done = images.trained_on(data, model, _BATCH, asked.recipe, place / _STEPS, **how)
-    found = images.judged(done.model, data)
+    steps = place / _STEPS
+    done = images.train_on_images(data, model, asked.recipe, steps, batch=_BATCH, **how)
+    found = images.judge_images(done.model, data)
     return done, ImageScores(**vars(found), tests=test_count, seconds=done.seconds)
 
 
@@ -235,10 +396,10 @@ def _on_sentences(asked: _Asked, place: Path, how: Mapping[str, Any]) -> tuple[T
     sizes = replace(sizes, vocabulary=data.vocabulary.size)
     model = cast(Seq2Seq, initial(lambda: Seq2Seq(sizes), asked.recipe.seed))
     steps = place / _STEPS
-    done = sentences.trained_on(data, model, _TOKENS, 1, asked.recipe, steps, **how)
-    # without it the numbers of the tokens would mean nothing
-    write_whole(place / _WORDS, data.vocabulary.file.read_bytes())
-    found = sentences.scored(cast(Seq2Seq, done.model), data, beams=1)
+    done = sentences.train_on_sentences(data, model, asked.recipe, steps, tokens=_TOKENS, **how)
+    # without the vocabulary the token numbers would mean nothing
+    write_whole(place / _WORDS, cast(Vocabulary, data.vocabulary).file.read_bytes())
+    found = sentences.score_translations(cast(Seq2Seq, done.model), data)
     return done, TranslationScores(
         **vars(found),
         tests=len(data.test),
@@ -250,7 +411,7 @@ def _on_sentences(asked: _Asked, place: Path, how: Mapping[str, Any]) -> tuple[T
 def _kept(
     asked: _Asked, done: Training, scores: Scores, place: Path, begun: Mapping[str, Any]
 ) -> Trained:
-    """Write the model and then the result, whose file says that all is there."""
+    """Write the model and then the result; the file of the result says that all is there."""
     checkpoint.keep_model(place, checkpoint.read(cast(Path, done.checkpoint)))
     scores = rounded(scores)
     result = {
@@ -269,5 +430,5 @@ def _kept(
 
 
 def _with_nan(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that JSON has none of as NaN again."""
+    """The values, with NaN in place of None, which JSON has instead."""
     return {name: math.nan if value is None else value for name, value in values.items()}

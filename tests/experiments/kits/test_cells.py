@@ -18,6 +18,7 @@ from attnrate.experiments.kits.cells import (
     standing,
     worse,
 )
+from attnrate.experiments.kits.fits import DIVERGED, Fits
 from attnrate.experiments.paper import table2, table3
 from attnrate.experiments.paper.table2 import targets
 from attnrate.fitting.build import complete
@@ -58,7 +59,7 @@ def test_a_contrast_is_paired_by_seed_and_leaves_out_what_diverged():
         *fits("RNN", "original", "strong", 1e-3, 1e-5, None),
         *fits("RNN", "permuted", "strong", 1e-2, 1e-4, 1.0),
     ]
-    measured = Measured(CellTable("t", "T", (), {}, {}), done)
+    measured = Measured(CellTable("t", "T", (), {}, {}), Fits(done))
     found = measured.ratio("RNN", "permuted")
     assert found.count == 2
     assert found.value == pytest.approx(10.0)
@@ -124,9 +125,10 @@ def test_where_the_floor_is_zero_a_ratio_of_small_errors_is_training_s():
 def test_a_cell_stands_to_the_paper_in_words():
     cell, good, none = Cell("RNN", "permuted", 3e-2), geometric_mean([1e-2]), geometric_mean([])
     assert standing(cell, good, 0.0) == "at or below the paper's"
-    assert standing(cell, good, 5e-2) == "a floor forbids the paper's"
+    assert standing(cell, good, 5e-2) == "the paper's is below the exact floor"
     assert standing(cell, geometric_mean([1.0]), None) == "above the paper's"
     assert standing(cell, none, None) == "not run yet"
+    assert standing(cell, DIVERGED, None) == "every fit diverged"
     assert standing(Cell("RNN", "moved"), good, 0.0) == "not in the paper"
 
 
@@ -134,7 +136,7 @@ def test_tables_leave_out_what_was_not_run_and_show_no_nan():
     cells = (Cell("RNN", "original", 1e-7), Cell("Transformer", "original", 2e-5))
     cells += (Cell("RNN", "permuted", 1e-2),)
     table = CellTable("t", "T", cells, targets(), {})
-    found = Measured(table, fits("RNN", "original", "strong", 1e-9))
+    found = Measured(table, Fits(fits("RNN", "original", "strong", 1e-9)))
     table = found.table("t", "")
     assert [row[:3] for row in table.rows] == [("RNN", "original", "strong")]
     assert not any(isinstance(cell, float) and math.isnan(cell) for cell in table.rows[0])
@@ -143,6 +145,21 @@ def test_tables_leave_out_what_was_not_run_and_show_no_nan():
     said = found.reached_sentence()
     assert said.startswith("The strong recipe is at or below the paper's error in 1 of 3 cells")
     assert "Transformer, original, has not been run yet" in said
+
+
+def test_a_cell_whose_fits_all_diverged_is_not_one_that_was_not_run():
+    cells = (Cell("RNN", "original", 1e-7), Cell("RNN", "permuted", 1.0))
+    done = [
+        *fits("RNN", "original", "strong", 1e-9, 1e-9),
+        *fits("RNN", "permuted", "strong", None, None),
+    ]
+    found = Measured(CellTable("t", "T", cells, targets(), {}), Fits(done))
+    assert found.ratio("RNN", "permuted").shown == "diverged"
+    assert found.table("t", "").rows[1][-1] == "every fit diverged"
+    assert found.contrasts().rows[0][-1] == "diverged"
+    assert found.reached_sentence().endswith("RNN, permuted, diverged in every fit.")
+    claim = found.ratio_claim("name", "place", "It hurts.", "RNN", "permuted", "open")
+    assert "unknown with the recipe strong, because every fit diverged" in claim.evidence
 
 
 def test_an_interval_without_seeds_is_neither_worse_nor_as_good():

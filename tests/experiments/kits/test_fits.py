@@ -10,6 +10,7 @@ from conclusions import fitted
 from attnrate.experiments.contract import Done, Fit, FitOutcome
 from attnrate.experiments.kits.fits import (
     Fits,
+    cell_of,
     curve,
     errors,
     fit_power_law,
@@ -76,8 +77,21 @@ def test_a_series_has_means_over_seeds_where_there_are_errors() -> None:
 def test_what_is_not_known_is_said_so() -> None:
     assert (geometric_mean([]).shown, geometric_mean([]).limits[0]) == ("not run", None)
     assert geometric_mean([2.0]).limits[0] == pytest.approx(2.0)
-    assert listed({"a": 1, "b": geometric_mean([2.0])}) == "a: 1; b: 2"
+    assert listed({"a": "1", "b": geometric_mean([2.0])}) == "a: 1; b: 2"
     assert listed({}) == "not run"
+
+
+def test_fits_that_all_diverged_are_not_fits_that_were_not_run() -> None:
+    lost, kept, none = fits({0: None, 1: None}), fits({0: 2.0, 1: None}), Fits()
+    assert (lost.diverged, kept.diverged, none.diverged) == (True, False, False)
+    assert [one.mean().shown for one in (lost, kept, none)] == ["diverged", "2", "not run"]
+    assert [one.slope.shown for one in (lost, kept, none)] == ["diverged", "not run", "not run"]
+    pairs = ((lost, kept), (kept, lost), (none, lost), (kept, none), (kept, kept))
+    words = ["diverged", "diverged", "not run", "not run", "1"]
+    assert [one.ratio(other, "seed").shown for one, other in pairs] == words
+    assert (listed({}, lost), listed({}, kept)) == ("diverged", "not run")
+    assert [cell_of(one.mean()) for one in (lost, none)] == ["diverged", None]
+    assert not lost.mean().known
 
 
 def test_seeds_and_steps_of_fits() -> None:

@@ -1,10 +1,13 @@
 """Numbers over fits and their intervals, and the rule of verdicts."""
 
 import math
+from typing import get_type_hints
 
 import pytest
+from conclusions import survives_json
 
-from attnrate.experiments.contract import Done
+from attnrate.experiments import load
+from attnrate.experiments.contract import Done, Results
 from attnrate.experiments.kits import panels
 from attnrate.experiments.kits.maps import Example, Measures, RowsOutcome
 from attnrate.experiments.paper.fig4 import Links
@@ -91,3 +94,19 @@ def test_links_are_drawn_from_a_weight_on_and_right_where_the_truth_has_them():
     drawn = panels.links_panel("links", shown, {1: (1.0, 1.0)}, places, 0.05, 0.5, ("a", "b"))
     assert drawn.links == ((0, 0, 0.05), (0, 1, 0.95))
     assert drawn.right == (True, False)
+
+
+@pytest.mark.parametrize("name", ["fig4", "fig5", "fig6", "gravity"])
+def test_an_experiment_whose_fits_all_diverged_says_so(name: str) -> None:
+    experiment = load(name)
+    jobs = [one.job for one in experiment.plan("quick")]
+    kinds = {type(job): get_type_hints(type(job).run)["return"] for job in jobs}
+    said = experiment.conclude(Results([Done(job, kinds[type(job)]()) for job in jobs]))
+    survives_json(said)
+    assert said.paragraphs == ("Every finished fit of this experiment diverged.",)
+    assert {claim.verdict for claim in said.claims} == {"open"}
+    assert all("diverged" in claim.evidence for claim in said.claims)
+    assert {row[2] for row in said.tables[0].rows} == {"diverged"}
+    nothing = experiment.conclude(Results([]))
+    assert nothing.paragraphs == ("No fit of this experiment is finished.",)
+    assert not any("diverged" in claim.evidence for claim in nothing.claims)

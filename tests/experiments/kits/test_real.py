@@ -142,8 +142,8 @@ def test_the_altered_order_moves_the_tokens_of_sentences(copies, tmp_path, seen)
 
 
 def test_without_sacrebleu_the_job_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(registry, "find_spec", lambda name: None)
-    assert "attnrate[data]" in run_job(Text(text=asked()).settings)["missing"]
+    monkeypatch.setattr(registry, "is_installed", lambda name: False)
+    assert "pip install 'huggingface-hub" in run_job(Text(text=asked()).settings)["missing"]
 
 
 def test_settings_that_are_none_are_refused():

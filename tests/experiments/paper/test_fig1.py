@@ -224,7 +224,7 @@ def test_the_printed_bound_needs_no_correction_where_its_exponent_is_that_of_the
     found = verdicts(rows)["theorem-printed"]
     assert (found.verdict, found.correction) == ("holds", "")
     # 1 of rank 2, 5 of rank 6, 16 of the long sum, for two α
-    assert "in 44 cells" in found.evidence
+    assert "over 44 cells" in found.evidence
     wrong = [
         Done(one.job, replace(one.outcome, rigorous_l1=(1e-9,) * 16))
         for one in (theory(t) for t in fig1.TARGETS)
@@ -298,18 +298,21 @@ def test_what_is_missing_is_left_out():
     fits = [one for one in whole if isinstance(one.job, Fit | Coupling)]
     lost = [Done(one.job, type(one.outcome)(error=None)) for one in fits]
     assert {claim.verdict for claim in verdicts(lost).values()} == {"open"}
+    assert "without a constant: diverged" in verdicts(lost)["trained-rate-1"].evidence
 
 
 def test_paragraphs_say_what_the_numbers_say():
     text = " ".join(concluded(everything()).paragraphs)
-    assert "by the strong recipe (2 seeds)" in text
+    assert "with the strong recipe (2 seeds)" in text
     alone = concluded([fit(Spectral(1.0, 2), "strong", 1, 1.0)])
-    assert "by the strong recipe (one seed)" in alone.paragraphs[0]
-    assert "Nor is it that ρ is learned better" in text
-    assert "training spends its rank where softmax cares" in text
-    assert "10 [10, 10] times higher" in text
+    assert "with the strong recipe (one seed)" in alone.paragraphs[0]
+    assert "Training does not learn ρ itself better" in text
+    assert "training spends its rank where softmax is sensitive" in text
+    assert "The error of Adam is 10 [10, 10] times that of the strong recipe" in text
     far = changed(everything(), "coupling", trained_weights=9.0)
-    assert "errors cancel in the mean" in " ".join(concluded(far).paragraphs)
+    assert "the errors of the weights cancel in the weighted mean" in " ".join(
+        concluded(far).paragraphs
+    )
     near = changed(everything(), "coupling", trained_pairs=0.1)
     assert "closer to ρ over independent tokens" in " ".join(concluded(near).paragraphs)
     assert "3 times as large" in text

@@ -63,7 +63,7 @@ def test_quick_looks_at_the_largest_models_of_fig3_and_trains_nothing():
     assert ours
     largest = max(job.m_h for job in theirs.values())
     assert all(theirs[job.key].m_h == largest for job in ours)
-    assert "1 of them" in concluded("fig2", [made(ours[0])]).paragraphs[0]
+    assert "1 trained ViT " in concluded("fig2", [made(ours[0])]).paragraphs[0]
 
 
 def differences(one, other):

@@ -17,7 +17,7 @@ def test_the_whole_model_decides_and_held_values_correct():
     one_bad = changed(good, "whole", **BAD)
     assert set(verdicts("fig5", one_bad).values()) == {"holds when corrected"}
     assert "everything learned, in 1 of 1 fits" in concluded("fig5", one_bad).paragraphs[1]
-    assert "nothing forced them" in concluded("fig5", good).paragraphs[1]
+    assert "nothing requires it" in concluded("fig5", good).paragraphs[1]
     assert set(verdicts("fig5", changed(good, **BAD)).values()) == {"does not hold"}
 
 

@@ -111,7 +111,7 @@ def test_the_trained_and_the_split_are_told_with_their_numbers():
     said = concluded(everything())
     assert "width 8 and 32" in said.paragraphs[1]
     assert "-1 [" in said.paragraphs[1]
-    assert "to the power α = 1, r = ∞: 1 [1, 1]" in said.paragraphs[0]
+    assert "the exponent is: α = 1, r = ∞: 1 [1, 1]" in said.paragraphs[0]
 
 
 def test_missing_results_leave_claims_open():

@@ -132,7 +132,11 @@ def test_one_seed_and_missing_parts_leave_claims_open_and_break_nothing():
     plain = [one for one in results(as_the_paper).done if one.job.variant == "as it is"]
     assert verdicts(Results(plain))["ordering-graph-causal"] == "open"
     diverged = [Done(one.job, TrainedOutcome(None)) for one in fits(as_the_paper)]
-    assert set(verdicts(Results([*floors(), *diverged])).values()) == {"open"}
+    lost = Results([*floors(), *diverged])
+    assert set(verdicts(lost).values()) == {"open"}
+    said = EXPERIMENT.conclude(lost)
+    assert all("diverged" in claim.evidence for claim in said.claims)
+    assert {cell for row in said.tables[0].rows for cell in row[2:-1]} == {"diverged"}
 
 
 @pytest.mark.parametrize("seeds", [0, 1, 3])

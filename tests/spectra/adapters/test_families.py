@@ -156,7 +156,7 @@ def test_hooks_take_keys_that_several_heads_share() -> None:
 def test_an_adapter_whose_calls_have_other_sizes_than_its_sites_is_refused() -> None:
     wrong = GroupedAdapter()
     wrong.site = replace(wrong.site, m_h=5)
-    with known(wrong), pytest.raises(InputError, match="4 heads of queries of size 5, and hands"):
+    with known(wrong), pytest.raises(InputError, match="4 heads of queries of size 5, but its"):
         ar.profile(nn.Sequential(Grouped()), torch.randn(2, 7, 5))
 
 

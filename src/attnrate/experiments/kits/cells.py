@@ -1,9 +1,9 @@
-"""Cells of a table: a model on a target, fitted by both recipes; ratios of cells, and verdicts.
+"""Tables of the paper whose cells are errors: a model on a target, fitted by both recipes.
 
-Tables 2 and 3 of the paper are made of them. Errors lie over decades, so means over seeds are
-geometric; the arithmetic mean and the extremes stand beside them. A contrast is the ratio of the
-errors on an altered target and on the original, paired by seed: both fits of a pair begin with the
-same weights and see the same inputs.
+Tables 2 and 3 are of this kind. Errors spread over decades, so means over seeds are geometric; the
+arithmetic mean, the least and the largest error stand beside them. A contrast is the error on an
+altered target divided by the error on the original target with the same seed. Both fits of such a
+pair start from the same weights and see the same inputs.
 """
 
 import itertools
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from attnrate.experiments import contract
 from attnrate.experiments.claims import Claim, Verdict, claim_of, if_corrected
-from attnrate.experiments.kits.fits import curve, errors, paired
+from attnrate.experiments.kits.fits import Diverged, Fits, curve
 from attnrate.figures.figure import Cell as Entry
 from attnrate.figures.figure import Curves, Figure, Line, Series, Table
 from attnrate.fitting.job import Sized
 from attnrate.fitting.trial import Trial
-from attnrate.statistics import Interval, geometric_mean, mean
+from attnrate.settings import Settings
+from attnrate.statistics import Interval, mean
 from attnrate.targets import LinearTarget
 from attnrate.targets.build import build_target
 
-Settings = Mapping[str, object]
 LENGTH = 32
 #: App. C: a vanilla RNN with linear activation, and Eq. 5 with a position encoding
 MODELS: Mapping[str, Settings] = {
@@ -39,20 +39,20 @@ MODELS: Mapping[str, Settings] = {
 }
 RECIPES = ("paper", "strong")
 ORIGINAL = "original"
-#: An altered target is worse when the ratio of its error to the original's is above MATTERS; with
-#: one seed, and so without an interval, it takes a ratio that no spread over seeds explains
+#: An altered target is worse when its error is more than MATTERS times the original's. A single
+#: seed has no interval, so the ratio must exceed any spread over seeds: MATTERS_ALONE.
 MATTERS, MATTERS_ALONE = 3.0, 100.0
-_ROUNDING = 1e-20  # a floor below it is zero but for rounding
-#: How `hurts` and `harmless` correct a statement
+_ROUNDING = 1e-20  # a floor below this is zero up to rounding
+#: The correction that `hurts` and `harmless` attach to a statement
 CORRECTED = (
-    "The errors differ by that ratio, but all of them, altered too, are at or below the paper's "
-    "error without the change."
+    "The errors differ by that ratio, but even on the altered target all of them are at or below "
+    "the error that the paper prints without the change."
 )
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a number stands in a table: a model on a target."""
+    """Where a number stands in a table: the row of a model and the column of a target."""
 
     model: str
     target: str
@@ -60,14 +60,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Cell(Place):
-    """One number of a table, with the paper's error where it has one."""
+    """One cell of a table, with the error that the paper prints; None if it prints none."""
 
     paper: float | None = None
 
 
 @dataclass(frozen=True)
 class CellFit(Place):
-    """What a fit is found by: its cell, recipe and seed."""
+    """The label of a fit: its cell, recipe and seed."""
 
     recipe: str
     seed: int
@@ -75,7 +75,11 @@ class CellFit(Place):
 
 @dataclass(frozen=True)
 class Way:
-    """How a model is fitted by a recipe: its changes, seconds on one core, and how many seeds."""
+    """How a model is fitted with a recipe.
+
+    `changes` are settings of the recipe that differ from its defaults, `cost` is the expected
+    time of one fit in seconds on one core, `seeds` the number of seeds.
+    """
 
     changes: Mapping[str, float | int]
     cost: float
@@ -104,7 +108,7 @@ class CellTable:
     transformer: Ways
 
     def plan(self, preset: contract.Preset) -> contract.Plan:
-        """A fit for every cell, recipe and seed."""
+        """Plan one fit for every cell, recipe and seed."""
         jobs: list[Sized[contract.Fit[CellFit]]] = []
         for cell in self.cells:
             for recipe in RECIPES:
@@ -118,7 +122,7 @@ class CellTable:
 
 
 def exact_floor(target: Settings, model: str) -> float | None:
-    """The least error of any linear RNN with offsets, in closed form; None where none is known."""
+    """Compute the least error of any linear RNN with offsets; None if no closed form is known."""
     built = build_target(target)
     if model != "RNN" or not isinstance(built, LinearTarget):
         return None
@@ -127,21 +131,25 @@ def exact_floor(target: Settings, model: str) -> float | None:
 
 
 def worse(ratio: Interval) -> bool:
-    """Whether the altered target is worse beyond doubt: the interval lies above MATTERS."""
+    """Whether the altered target is clearly worse: the interval of the ratio lies above MATTERS.
+
+    A single seed has no interval and needs a ratio above MATTERS_ALONE.
+    """
     return ratio.low > MATTERS or (ratio.count == 1 and ratio.value > MATTERS_ALONE)
 
 
 def as_good(ratio: Interval) -> bool:
-    """Whether the altered target is as good: the mean lies below MATTERS."""
+    """Whether the altered target is learned as well: the mean ratio is at most MATTERS."""
     return ratio.value <= MATTERS
 
 
 def hurts(ratio: Interval, altered: Sequence[float], paper_original: float) -> Verdict:
-    """Verdict on "this alteration hurts": by the ratio of the errors.
+    """Decide "this alteration hurts" by the ratio of the errors.
 
-    Where its interval cannot decide, a mean ratio below MATTERS does if every seed brings the
-    altered target at or below the error which the paper has for the original one. A ratio that
-    stays although all errors are that small is one that holds when corrected, by CORRECTED.
+    If the interval of the ratio cannot decide, a mean ratio of at most MATTERS does, provided
+    that on the altered target every seed reaches the error that the paper prints for the
+    original one. If the ratio is large although all errors are that small, the statement holds
+    when corrected (CORRECTED).
     """
     if ratio.count == 0:
         return "open"
@@ -158,13 +166,13 @@ def harmless(
     paper_altered: float,
     floor: float | None = None,
 ) -> Verdict:
-    """Verdict on "this alteration does not hurt", with the measure of `hurts`.
+    """Decide "this alteration does not hurt", with the same measure as `hurts`.
 
-    Where the exact floor of the altered target is zero, errors at or below the paper's say that it
-    is learned, and a ratio between them is training's. Elsewhere the mean ratio must be below
-    MATTERS and, to be sure of it, either the interval too or every seed at or below the paper's
-    error for the altered target. A fit above that error refutes nothing: the paper's is the better
-    bound.
+    If the exact floor of the altered target is zero and all errors are at or below the paper's,
+    the target is learned, and any ratio between the errors is due to training. Otherwise the
+    mean ratio must be at most MATTERS and, in addition, either its interval must lie below
+    MATTERS or every seed must reach the paper's error on the altered target. A fit above that
+    error refutes nothing, because the paper has found a smaller one.
     """
     if ratio.count == 0:
         return "open"
@@ -179,42 +187,42 @@ def harmless(
 
 
 def standing(cell: Cell, strong: Interval, floor: float | None) -> str:
-    """How the error by the recipe strong stands to the paper's, in words."""
+    """Say in words how the error of the strong recipe compares with the paper's."""
     if cell.paper is None:
         return "not in the paper"
     if floor is not None and floor > cell.paper:
-        return "a floor forbids the paper's"
+        return "the paper's is below the exact floor"
     if strong.count == 0:
-        return "not run yet"
+        return "every fit diverged" if isinstance(strong, Diverged) else "not run yet"
     return "at or below the paper's" if strong.value <= cell.paper else "above the paper's"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Those fits of a table that are finished, and what they say."""
+    """The finished fits of a table, and what follows from them."""
 
     of: CellTable
-    fits: Sequence[contract.Done[contract.Fit[CellFit], contract.FitOutcome]]
+    fits: Fits
 
     def errors(self, model: str, target: str, recipe: str = "strong") -> list[float]:
-        """The errors of a cell, one a seed, without the fits that diverged."""
-        return errors(self._found(model, target, recipe))
+        """List the errors of a cell, one per seed, without diverged fits."""
+        return self._found(model, target, recipe).errors
 
     def error(self, model: str, target: str, recipe: str = "strong") -> Interval:
-        """The geometric mean over seeds of a cell's error."""
-        return geometric_mean(self.errors(model, target, recipe))
+        """Average a cell's error over seeds by the geometric mean."""
+        return self._found(model, target, recipe).mean()
 
     def ratio(self, model: str, altered: str, recipe: str = "strong") -> Interval:
-        """The error on the altered target over that on the original: geometric mean over seeds."""
+        """Average the ratio of the altered to the original error over seeds, geometrically."""
         above, below = (self._found(model, target, recipe) for target in (altered, ORIGINAL))
-        return geometric_mean(paired(above, below, "seed"))
+        return above.ratio(below, "seed")
 
     def floor(self, model: str, target: str) -> float | None:
-        """The exact floor of a cell, None where none is known."""
+        """The exact floor of a cell; None if no closed form is known."""
         return exact_floor(self.of.targets[target], model)
 
     def printed(self, model: str, target: str) -> float:
-        """The paper's error of a cell; nan where it has none."""
+        """The error that the paper prints for a cell; nan if it prints none."""
         found = [c.paper for c in self.of.cells if (c.model, c.target) == (model, target)]
         return math.nan if not found or found[0] is None else found[0]
 
@@ -230,8 +238,8 @@ class Measured:
         return harmless(ratio, found, *paper, self.floor(model, altered))
 
     def reached_sentence(self) -> str:
-        """In how many of the paper's cells `strong` is at or below its error, and which not."""
-        below, told = 0, []
+        """Say in how many cells the strong recipe reaches the paper's error; name the others."""
+        below, wording = 0, []
         printed = [cell for cell in self.of.cells if cell.paper is not None]
         for cell in printed:
             where = f"{cell.model}, {cell.target},"
@@ -239,23 +247,25 @@ class Measured:
             match standing(cell, strong, floor):
                 case "at or below the paper's":
                     below += 1
-                case "a floor forbids the paper's":
-                    told.append(
-                        f"for the {where} no linear RNN can have the paper's {cell.paper:.3g}: "
+                case "the paper's is below the exact floor":
+                    wording.append(
+                        f"for {where} no linear RNN can reach the paper's {cell.paper:.3g}: "
                         f"the exact floor is {floor:.4g}"
-                        + (f", and strong has {strong}" if strong.count else "")
+                        + (f", and the strong recipe reaches {strong}" if strong.count else "")
                     )
                 case "not run yet":
-                    told.append(f"{where} has not been run yet")
+                    wording.append(f"{where} has not been run yet")
+                case "every fit diverged":
+                    wording.append(f"{where} diverged in every fit")
                 case _:
-                    told.append(f"{where} stays above it: {strong} against {cell.paper:.3g}")
+                    wording.append(f"{where} stays above: {strong} against {cell.paper:.3g}")
         said = f"The strong recipe is at or below the paper's error in {below} of {len(printed)}"
-        return f"{said} cells" + (": " + "; ".join(told) if told else "") + "."
+        return f"{said} cells" + (": " + "; ".join(wording) if wording else "") + "."
 
     def error_claim(
         self, name: str, place: str, statement: str, model: str, target: str, verdict: Verdict
     ) -> Claim:
-        """A claim that the error of one cell decides."""
+        """Make a claim that the error of one cell decides."""
         evidence = (
             f"Its error is {_by_recipe(self.error, model, target)}; in the paper "
             f"{self.printed(model, target):.3g}."
@@ -273,10 +283,10 @@ class Measured:
         verdict: Verdict,
         more: str = "",
     ) -> Claim:
-        """A claim that a contrast decides; `more` is evidence beside its ratio."""
+        """Make a claim that a contrast decides; `more` is added to its evidence."""
         paper = self.printed(model, altered) / self.printed(model, ORIGINAL)
         evidence = (
-            f"The error {altered} over the error without is "
+            f"The error on the {altered} target divided by that on the original one is "
             f"{_by_recipe(self.ratio, model, altered)}; in the paper {paper:.3g}. {more}"
         ).strip()
         ratio = self.ratio(model, altered)
@@ -286,11 +296,14 @@ class Measured:
     def conclusion(
         self, paragraphs: tuple[str, ...], note: str, claims: Sequence[Claim]
     ) -> contract.Conclusion:
-        """The paragraphs and claims with a figure, the table with that note, and the contrasts."""
+        """Assemble the conclusion: paragraphs, claims, a figure, the table and its contrasts.
+
+        `note` is the note below the table.
+        """
         title = f"{self.of.title} with both recipes"
         caption = (
-            f"Each cell of {self.of.title} by the paper's recipe (Adam) and by the strong one, "
-            "with the paper's own values and the exact floors of linear RNNs. "
+            f"Each cell of {self.of.title}, fitted with the paper's recipe (Adam) and with the "
+            "strong one, beside the paper's own values and the exact floors of linear RNNs. "
             + self.reached_sentence()
         )
         panels = tuple(self._panel(model) for model in MODELS)
@@ -299,35 +312,39 @@ class Measured:
         return contract.Conclusion(paragraphs, (figure,), tables, tuple(claims))
 
     def table(self, title: str, note: str) -> Table:
-        """A row for each cell and recipe: means, interval, spread, the paper's value, the floor."""
+        """Tabulate one row per cell and recipe: means, interval, extremes, paper, floor."""
         rows: list[tuple[Entry, ...]] = []
         for cell, recipe in itertools.product(self.of.cells, RECIPES):
-            if found := self.errors(cell.model, cell.target, recipe):
-                centre, floor = geometric_mean(found), self.floor(cell.model, cell.target)
+            found = self._found(cell.model, cell.target, recipe)
+            centre, floor = found.mean(), self.floor(cell.model, cell.target)
+            place = cell.model, cell.target, recipe, centre.count
+            if found.diverged:
+                rows.append((*place, *[None] * 6, cell.paper, floor, "every fit diverged"))
+            elif found:
                 stands = standing(cell, centre, floor) if recipe == "strong" else ""
-                place = cell.model, cell.target, recipe, centre.count
-                ends = mean(found).value, min(found), max(found)
+                ends = mean(found.errors).value, min(found.errors), max(found.errors)
                 rows.append((*place, *centre.limits, *ends, cell.paper, floor, stands))
         columns = ("model", "target", "recipe", "seeds", "geometric mean", "low", "high", "mean")
         more = ("least", "largest", "the paper", "exact floor", "strong and the paper")
         return Table(title, columns + more, tuple(rows), note)
 
     def contrasts(self) -> Table:
-        """A row for each altered cell: the ratio to the original, by both recipes and printed."""
+        """Tabulate, per altered cell, its error over the original's: both recipes and the paper."""
         rows: list[tuple[Entry, ...]] = []
         for cell in self.of.cells:
             found = [self.ratio(cell.model, cell.target, recipe) for recipe in RECIPES]
-            if cell.target == ORIGINAL or all(ratio.count == 0 for ratio in found):
+            tried = [ratio.count > 0 or isinstance(ratio, Diverged) for ratio in found]
+            if cell.target == ORIGINAL or not any(tried):
                 continue
             paper = None if cell.paper is None else cell.paper / self.printed(cell.model, ORIGINAL)
-            told = [str(ratio) if ratio.count else None for ratio in found]
-            rows.append((cell.model, f"{cell.target} / {ORIGINAL}", paper, *told))
+            shown = [one.shown if has else None for one, has in zip(found, tried, strict=True)]
+            rows.append((cell.model, f"{cell.target} / {ORIGINAL}", paper, *shown))
         columns = ("model", "ratio of errors", "the paper", "recipe paper", "recipe strong")
-        note = "Geometric mean of ratios paired by seed, with 95 % interval where there are two."
+        note = "Geometric means of ratios paired by seed; 95 % intervals for two or more seeds."
         return Table(f"Contrasts of {self.of.title}", columns, tuple(rows), note)
 
     def _panel(self, model: str) -> Curves:
-        """The errors of a model's cells by both recipes, the paper's, and the floors."""
+        """Draw the errors of a model's cells: both recipes, the paper's errors and the floors."""
         targets = [cell.target for cell in self.of.cells if cell.model == model]
         places = tuple(float(i) for i in range(len(targets)))
         series = []
@@ -347,18 +364,18 @@ class Measured:
             ticks=tuple(targets),
         )
 
-    def _found(
-        self, model: str, target: str, recipe: str
-    ) -> list[contract.Done[contract.Fit[CellFit], contract.FitOutcome]]:
-        return contract.select(self.fits, model=model, target=target, recipe=recipe)
+    def _found(self, model: str, target: str, recipe: str) -> Fits:
+        return self.fits.where(model=model, target=target, recipe=recipe)
 
 
 def _by_recipe(of: Callable[[str, str, str], Interval], model: str, target: str) -> str:
-    """What was found of a cell by every recipe that was tried, in words."""
+    """List in words what was found for a cell with each recipe that was run."""
     found = [(recipe, of(model, target, recipe)) for recipe in RECIPES]
-    told = [
-        f"{one} by the recipe {recipe} ({one.count} seed{'' if one.count == 1 else 's'})"
-        for recipe, one in found
-        if one.count
-    ]
-    return ", ".join(told) or "not measured yet"
+    parts = []
+    for recipe, one in found:
+        if one.count:
+            seeds = f"{one.count} seed{'' if one.count == 1 else 's'}"
+            parts.append(f"{one} with the recipe {recipe} ({seeds})")
+        elif isinstance(one, Diverged):
+            parts.append(f"unknown with the recipe {recipe}, because every fit diverged")
+    return ", ".join(parts) or "not measured yet"

@@ -1,8 +1,8 @@
-"""Fig. 1's curves of the error over the head size: bounds, compiled, trained beside the POD.
+"""Fig. 1's curves of the error over the head size: bounds, compiled and trained Transformers.
 
-Theory, Gauge and Coupling are the work that is no plain fit; Runs reads all curves. Everything is
-measured in E mean_t |H_t - Ĥ_t|² over fresh inputs, the L1 norm of Theorem 4.1 beside it where the
-theorem is at stake. Errors are compared in logarithms, cell by cell (target, m_h, seed); slopes are
+`Theory`, `Gauge` and `Coupling` are the jobs that are not plain fits; `Runs` reads all curves. The
+error is E mean_t |H_t - Ĥ_t|² over fresh inputs; the L1 norm of Theorem 4.1 stands beside it where
+the theorem is tested. Errors are compared as ratios, cell by cell (target, m_h, seed). Slopes are
 fitted only where m_h < r.
 """
 
@@ -13,11 +13,14 @@ from typing import ClassVar
 
 import torch
 
+from attnrate import words
 from attnrate.experiments.contract import Done, FittedOutcome, Outcome, Results, from_plain, select
 from attnrate.experiments.kits.fits import (
+    DIVERGED,
     MSE,
     Fits,
     PowerLaw,
+    cell_of,
     fit_power_law,
     slope_of,
 )
@@ -33,29 +36,30 @@ from attnrate.theory.bounds import jackson_bound
 from attnrate.theory.compile import compile_target
 
 Tensor = torch.Tensor
-#: Inputs for measuring, of a seed that no fit uses
+#: Seed of the inputs on which errors are measured; no fit uses it
 SEED = 1 << 45
-#: c(u) = SHIFT cos 2πu is added to ρ to show the gauge: larger than any of the target's terms
+#: c(u) = SHIFT cos 2πu is added to ρ to show the gauge; it is larger than every term of the target
 SHIFT = 3.0
-#: Sequences and grid points for comparing logits; the grid resolves the 256th sine
+#: Number of sequences and of grid points for comparing logits; the grid resolves the 256th sine
 _COMPARED, _GRID = 512, 1024
-#: The curves of trained Transformers, as figures and tables name them
+#: Names of the curves of trained Transformers in figures and tables
 LEGEND = {
     "strong": "trained, strong recipe",
     "long": "trained longer",
     "paper": "trained, paper's recipe (Adam)",
     "coupling": "trained, F = f = id",
 }
-#: Head sizes of the table of errors; the figure has them all
+#: Head sizes in the table of errors; the figure shows all of them
 _ROWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Errors of the compiled Transformer of one head size, and what bounds them.
+    """Errors of the compiled Transformer of one head size, and their bounds.
 
-    `rigorous` and `rigorous_l1` are Theorem 4.1 as proved, `printed` as printed (Eq. 17);
-    `trivial` is what any model in the range of f reaches.
+    `rigorous` and `rigorous_l1` are Theorem 4.1 as proved, `printed` is the theorem as printed
+    (Eq. 17). `trivial` is an error that every model reaches whose outputs stay within the range
+    of f.
     """
 
     mse: float
@@ -68,7 +72,7 @@ class Row:
 
 
 class TheoryOutcome(Outcome):
-    """The values of `Row` for every head size, a tuple each."""
+    """The fields of `Row`, each as a tuple with one value per head size."""
 
     m_h: tuple[int, ...]
     mse: tuple[float, ...]
@@ -92,7 +96,7 @@ class Theory(SpectralWork, work="fig1.theory"):
     sequences: int
 
     def run(self) -> TheoryOutcome:
-        """Compile and measure one Transformer a head size."""
+        """Compile one Transformer per head size and measure its error."""
         target = self.target.build()
         x = target.sample(self.sequences, SEED + self.seed)
         truth = target(x)
@@ -116,7 +120,7 @@ class Theory(SpectralWork, work="fig1.theory"):
 
 
 class GaugeOutcome(Outcome):
-    """Errors of what was compiled from ρ and from ρ + c(u), without the gauge and with it."""
+    """Errors of Transformers compiled from ρ and from ρ + c(u), with and without the gauge."""
 
     plain_without: float
     plain_with: float
@@ -125,33 +129,37 @@ class GaugeOutcome(Outcome):
 
 
 class Gauge(SpectralWork, work="fig1.gauge"):
-    """One map, written with ρ and with ρ + c(u), compiled with the gauge and without it.
+    """A job that compiles one map, written with ρ and with ρ + c(u), with and without the gauge.
 
-    softmax does not see c(u), but a POD that does not know this spends a term on it.
+    Softmax does not see c(u), but a POD without the gauge spends a term on it.
     """
 
     m_h: int
     sequences: int
 
     def run(self) -> GaugeOutcome:
-        """Compile all four and measure them against the map."""
+        """Compile the four Transformers and measure their errors on the map."""
         plain = self.target.build()
 
         def rho(u: Tensor, v: Tensor) -> Tensor:
             return plain.rho(u, v) + SHIFT * torch.cos(2 * torch.pi * u[..., 0])
 
-        def error(written: AttentionTarget, gauge: str | None) -> float:
+        def error(written: AttentionTarget, gauge: words.Gauge) -> float:
             model = compile_target(written, self.m_h, gauge=gauge)
             return error_of(model, plain, self.sequences, SEED + self.seed).value
 
         shifted = AttentionTarget(identity, identity, FunctionCoupling(rho), plain.length)
+        gauges: tuple[words.Gauge, ...] = ("none", "softmax")
         return GaugeOutcome(
-            *(error(written, gauge) for written in (plain, shifted) for gauge in (None, "softmax"))
+            *(error(written, gauge) for written in (plain, shifted) for gauge in gauges)
         )
 
 
 class CouplingOutcome(FittedOutcome):
-    """How the fit went, and its logits beside those of the POD; no logits if it diverged."""
+    """How a fit with F = f = id went, and its logits compared with the POD's.
+
+    Of a diverged fit no logits are known.
+    """
 
     pod_error: float | None = None
     trained_pairs: float | None = None
@@ -165,12 +173,12 @@ class CouplingOutcome(FittedOutcome):
 class Coupling(SpectralWork, work="fig1.coupling"):
     """A fit of Eq. 5 with F = f = id, whose logits are compared with those of the truncated POD.
 
-    The POD is the best low-rank approximation of ρ in L2 over independent tokens. What training
-    makes of the same rank is compared by the output, by the logits modulo what softmax cannot see,
-    and by the attention weights.
+    The POD is the best low-rank approximation of ρ in L2 over independent tokens. Training and
+    the POD of the same rank are compared by the output, by the logits modulo the gauge, and by
+    the attention weights.
     """
 
-    #: what its error is found by among those of fits of the full model
+    #: the name of its curve, beside those of the full model
     curve: ClassVar[str] = "coupling"
 
     m_h: int
@@ -178,11 +186,11 @@ class Coupling(SpectralWork, work="fig1.coupling"):
 
     @property
     def size(self) -> int:
-        """The head size, which its curve is over."""
+        """The head size, over which its curve is drawn."""
         return self.m_h
 
     def run(self) -> CouplingOutcome:
-        """Train it, and compile the POD."""
+        """Train the model, compile the truncated POD, and compare them."""
         target = self.target.build()
         found = fit(
             target,
@@ -204,9 +212,10 @@ class Coupling(SpectralWork, work="fig1.coupling"):
 
 
 def logit_errors(target: AttentionTarget, model: Transformer) -> dict[str, float]:
-    """Squared errors of a model's logits, over pairs and on the diagonal, and of its weights.
+    """Squared errors of a model's logits and of its attention weights.
 
-    Logits are compared modulo the gauge, over pairs of independent tokens and over the pair s = t.
+    Logits are compared modulo the gauge: "pairs" over pairs of independent tokens, "diagonal"
+    over the pair s = t. "weights" is the error of the attention weights.
     """
     u = ((torch.arange(_GRID, dtype=torch.float64) + 0.5) / _GRID)[:, None]
     x = target.sample(_COMPARED, SEED)
@@ -227,10 +236,10 @@ Couplings = Sequence[Done[Coupling, CouplingOutcome]]
 
 @dataclass(frozen=True)
 class Runs:
-    """What is finished: theory by target, and fits by curve, target, head size and seed.
+    """The finished jobs: theory by target, and fits by curve, target, head size and seed.
 
-    A curve is "compiled", of the theory, or that of fits; "coupling" are those with F = f = id,
-    which stand in `couplings` and in `trained`.
+    The curve "compiled" comes from `theory`, all others from fits. The curve "coupling" has the
+    fits with F = f = id, which are in both `couplings` and `trained`.
     """
 
     theory: Mapping[Spectral, Mapping[int, Row]]
@@ -240,7 +249,7 @@ class Runs:
 
     @classmethod
     def read(cls, results: Results) -> "Runs":
-        """The finished jobs, by kind."""
+        """Sort the finished jobs by kind."""
         couplings = results.of(Coupling, CouplingOutcome)
         return cls(
             {one.job.target: one.outcome.rows for one in results.of(Theory, TheoryOutcome)},
@@ -250,7 +259,7 @@ class Runs:
         )
 
     def of(self, target: Spectral, curve: str) -> Fits:
-        """The fits of a target that belong to a curve."""
+        """Select the fits of a target that belong to a curve."""
         return self.trained.where(target=target, curve=curve)
 
     def rows(self, target: Spectral) -> Mapping[int, Row]:
@@ -262,36 +271,38 @@ class Runs:
         return {m_h: row for m_h, row in self.rows(target).items() if m_h < target.rank}
 
     def compiled_beyond(self, targets: Iterable[Spectral]) -> list[float]:
-        """The compiled errors of all cells with m_h >= r."""
+        """List the compiled errors of all cells with m_h >= r."""
         return [r.mse for t in targets for m_h, r in self.rows(t).items() if m_h >= t.rank]
 
     def points(self, target: Spectral, curve: str) -> list[tuple[int, float]]:
-        """(m_h, error) of every fit of a curve with m_h < r, or of the compiled ones."""
+        """(m_h, error) of every fit of a curve, or of every compiled Transformer, with m_h < r."""
         if curve == "compiled":
             return [(m_h, row.mse) for m_h, row in self.rows_below(target).items()]
         found = self.of(target, curve).points
         return [(m_h, error) for m_h, error in found if m_h < target.rank]
 
     def slope(self, target: Spectral, curve: str) -> Interval:
-        """The exponent of a curve below the rank; nothing for fewer than three head sizes."""
+        """The exponent of a curve below the rank; unknown for fewer than three head sizes."""
+        if self.of(target, curve).diverged:
+            return DIVERGED
         return slope_of(self.points(target, curve), 3)
 
     def slope_l1(self, target: Spectral) -> Interval:
-        """The exponent of the compiled error below the rank, in the norm of the theorem."""
+        """The exponent of the compiled error below the rank, in the theorem's L1 norm."""
         return slope_of([(m_h, row.l1) for m_h, row in self.rows_below(target).items()], 3)
 
     def law(self, target: Spectral, curve: str) -> PowerLaw | None:
-        """The paper's form, a power plus a constant, with the power free; None for few points."""
+        """Fit a m_h^-b + c, the paper's form with a free exponent b; None for too few points."""
         found = self.points(target, curve)
         return fit_power_law([m_h for m_h, _ in found], [e for _, e in found], relative=True)
 
     def ratios(self, above: str, below: str, **wanted: object) -> Interval:
-        """error(above) / error(below), the mean over the cells in which both curves have a fit."""
+        """Average error(above) / error(below) over the cells in which both curves have a fit."""
         one, two = (self.trained.where(curve=curve, **wanted) for curve in (above, below))
-        return geometric_mean(one.over(two, "target", "size", "seed"))
+        return one.ratio(two, "target", "size", "seed")
 
     def gains(self, *targets: Spectral) -> Interval:
-        """Compiled error / error with F = f = id, the mean over the fits with m_h < r."""
+        """Average (compiled error) / (trained error with F = f = id) over the fits with m_h < r."""
         return geometric_mean(
             [
                 self.rows(target)[m_h].mse / error
@@ -302,7 +313,7 @@ class Runs:
         )
 
     def fallen(self, target: Spectral, curve: str) -> float:
-        """error(the largest m_h < r) / error(the least m_h); nan for fewer than two head sizes."""
+        """error(largest m_h < r) / error(least m_h); nan for fewer than two head sizes."""
         found = self.points(target, curve)
         sizes = {m_h for m_h, _ in found}
         if len(sizes) < 2:
@@ -313,7 +324,7 @@ class Runs:
         return last.value / first.value
 
     def beyond(self, target: Spectral, curve: str) -> Interval:
-        """error(m_h >= r) / error(the largest m_h < r), by the geometric means of a curve."""
+        """error(m_h >= r) / error(largest m_h < r), by geometric means of a curve."""
         found = self.of(target, curve)
         before = max((m_h for m_h in found.sizes if m_h < target.rank), default=0)
         last = found.mean(size=before).value
@@ -322,7 +333,7 @@ class Runs:
 
 
 def slope_table(runs: Runs, targets: Iterable[Spectral]) -> Table:
-    """The fitted exponents of every curve beside those of the singular values."""
+    """Tabulate the fitted exponents of every curve beside those of the singular values."""
     rows: list[tuple[Cell, ...]] = []
     for target in targets:
         found = [
@@ -340,30 +351,31 @@ def slope_table(runs: Runs, targets: Iterable[Spectral]) -> Table:
         ("target", "curve", "fitted [95 %]", "of the singular values", "norm"),
         tuple(rows),
         "The exponent of the singular values is -(2α-1) for the mean squared error and -(α-1/2) "
-        "for L1, where the paper prints -(2α-1). Every fit is a point of the regression; for "
-        "finite r no power law is expected, the error falls to zero at r.",
+        "for L1, where the paper prints -(2α-1). Every fit is one point of the regression. For "
+        "finite r no power law is expected, because the error falls to zero at m_h = r.",
     )
 
 
 def error_table(runs: Runs, targets: Iterable[Spectral]) -> Table:
-    """Bounds and errors of every curve, a row a target and head size."""
+    """Tabulate bounds and errors of every curve, one row per target and head size."""
     rows: list[tuple[Cell, ...]] = []
     for target in targets:
         for m_h in _ROWS:
             row = runs.rows(target).get(m_h)
             sides = (row.printed, row.rigorous, row.mse) if row else (None, None, None)
-            fits = [runs.of(target, curve).mean(size=m_h).limits[0] for curve in LEGEND]
+            fits = [cell_of(runs.of(target, curve).mean(size=m_h)) for curve in LEGEND]
             if row or any(value is not None for value in fits):
                 rows.append((target.name, m_h, *sides, *fits))
     return Table(
         f"Errors {MSE}",
         ("target", "m_h", "printed bound", "rigorous bound", "compiled", *LEGEND.values()),
         tuple(rows),
-        "Geometric means over seeds. For m_h >= r the rigorous bound is that of float64.",
+        "Geometric means over seeds. For m_h >= r the rigorous bound is the rounding error of "
+        "float64.",
     )
 
 
-#: What is compared, of training and of the POD
+#: The comparisons between training and the POD: (value of training, value of the POD)
 _COMPARISONS: Mapping[str, Callable[[CouplingOutcome], tuple[float | None, float | None]]] = {
     "output error": lambda one: (one.error, one.pod_error),
     "logits, s ≠ t": lambda one: (one.trained_pairs, one.pod_pairs),
@@ -373,7 +385,7 @@ _COMPARISONS: Mapping[str, Callable[[CouplingOutcome], tuple[float | None, float
 
 
 def compared(fits: Couplings) -> dict[str, Interval]:
-    """By what is compared, training over the POD: means over the fits that have both."""
+    """Average error(trained) / error(POD) for each comparison, over the fits that have both."""
     pairs = {name: [of(one.outcome) for one in fits] for name, of in _COMPARISONS.items()}
     return {
         name: geometric_mean([trained / pod for trained, pod in found if trained and pod])
@@ -382,49 +394,49 @@ def compared(fits: Couplings) -> dict[str, Interval]:
 
 
 def below_rank(fits: Couplings) -> Couplings:
-    """The fits with m_h < r that did not diverge: beyond it the POD is exact."""
+    """Select the fits with m_h < r that did not diverge; for m_h >= r the POD is exact."""
     return [one for one in fits if one.outcome.pod_error and one.job.m_h < one.job.rank]
 
 
 def logit_table(fits: Couplings, targets: Iterable[Spectral]) -> Table:
-    """Training over the POD, a row a target and head size."""
+    """Tabulate error(trained) / error(POD), one row per target and head size."""
     rows: list[tuple[Cell, ...]] = []
     for target in targets:
         here = Fits(select(below_rank(fits), target=target))
         for m_h in here.sizes:
             rows.append((target.name, m_h, *map(str, compared(here.where(size=m_h)).values())))
     return Table(
-        "Training with F = f = id over the truncated POD of the same m_h",
+        "Training with F = f = id compared with the truncated POD of the same m_h",
         ("target", "m_h", *_COMPARISONS),
         tuple(rows),
-        "Ratios of squared errors, below 1 where training is better. The logits are compared "
-        "modulo the gauge: over independent tokens, which the POD makes as small as can be, and "
-        "over the pair s = t, of which it knows nothing.",
+        "Squared error of training divided by that of the POD: below 1 where training is better. "
+        "The logits are compared modulo the gauge: over independent tokens, where the POD has the "
+        "least possible error, and over the pair s = t, which the POD ignores.",
     )
 
 
 def logit_words(fits: Couplings) -> str:
-    """Whether training learns ρ itself better than the POD, in sentences that end with a space."""
+    """Say whether training learns ρ itself better than the POD; the text ends with a space."""
     output, logits, diagonal, weights = compared(below_rank(fits)).values()
     if not output.known:
         return ""
     if logits.value <= 1:
         return (
-            "Its logits are closer to ρ over independent tokens too, modulo the gauge (squared "
+            "Modulo the gauge its logits are also closer to ρ over independent tokens (squared "
             f"error {logits} times the POD's). "
         )
     text = (
-        "Nor is it that ρ is learned better: modulo the gauge the squared error of the trained "
-        f"logits is {logits} times the POD's over independent tokens, and "
-        f"{diagonal} times on the pair s = t. "
+        "Training does not learn ρ itself better: modulo the gauge the squared error of the "
+        f"trained logits is {logits} times the POD's over independent tokens, and "
+        f"{diagonal} times the POD's on the pair s = t. "
     )
     if weights.value <= 2 * output.value:
         return text + (
-            f"But the attention weights are closer ({weights} times the POD's squared error): "
-            "training spends its rank where softmax cares. "
+            f"But its attention weights are closer ({weights} times the POD's squared error): "
+            "training spends its rank where softmax is sensitive. "
         )
     return text + (
         f"The squared error of the attention weights is {weights} times the POD's, that of the "
-        f"output {output} times: the weights' errors cancel in the mean of x(s), which is all "
-        "that the output has of them. "
+        f"output {output} times: the errors of the weights cancel in the weighted mean of x(s), "
+        "which is all that the output depends on. "
     )

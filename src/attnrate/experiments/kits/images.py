@@ -1,8 +1,8 @@
-"""Models of CIFAR-10's images as jobs, which Fig. 2, Fig. 3 and Table 1 share.
+"""Jobs that train models on the images of CIFAR-10; Fig. 2, Fig. 3 and Table 1 share them.
 
-Each model is small and sees the images a few times only: its size is what the time for all of them
-allows, and that it is the best one for that time is not claimed. Values have one size (m_v) in
-every model of a preset: m_h bounds the rank of the logits and nothing else.
+Each model is small and sees the images only a few times: its size is chosen to fit the total time,
+and nothing is claimed about its being the best model for that time. All models of a preset have the
+same value size m_v, so that m_h bounds the rank of the logits and changes nothing else.
 """
 
 from collections.abc import Callable
@@ -28,21 +28,22 @@ from attnrate.training import images
 from attnrate.training.epochs import EpochRecipe
 from attnrate.training.feed import normalised
 from attnrate.training.images import JUDGED, ImageErrors, Photographs
+from attnrate.words import Gauge
 
-#: Numbers of every layer and head
+#: One number per layer and head
 Heads = tuple[tuple[float, ...], ...]
-#: Spectra of every layer and head
+#: One spectrum per layer and head
 HeadSpectra = tuple[tuple[tuple[float, ...], ...], ...]
 T = TypeVar("T")
 
-_GROUPS = 8  # of test images, whose mean spectra tell how much depends on the images
-_LARGEST = 16  # singular values of which every head's are kept
+_GROUPS = 8  # groups of test images; their mean spectra show how much depends on the images
+_LARGEST = 16  # number of largest singular values that are kept for every head
 _BATCH = 250
-#: Images a second on one core while the other is as busy, and what is to be paid besides training
+#: Images per second on one of two busy cores, and seconds that a job needs besides training
 _SPEED, _BESIDES = 400.0, 35.0
 _QUICK_SECONDS = 7.0
-#: Singular values below this share of the largest are the rounding of the arithmetic, and would
-#: stretch an axis over empty decades
+#: Singular values below this share of the largest are rounding errors; they would stretch an axis
+#: over empty decades
 ROUNDING = 1e-6
 #: Epochs of the models of the full preset, and of their fine-tuning
 EPOCHS, TUNED = 3, 1
@@ -50,10 +51,11 @@ EPOCHS, TUNED = 3, 1
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSettings(real.OrderSettings):
-    """What a model of images is like, and what is done with it; 0 for what is not wanted.
+    """Settings of a model of images, and of what is done with it; 0 turns a part off.
 
-    A rival has about as many parameters as the ViT of `model`, in `rival_layers` layers. `judged`:
-    training images that the training error is of. `profiled`: test images that the spectra are of.
+    A rival has about as many parameters as the ViT of `model`, in `rival_layers` layers.
+    `judged` is the number of training images for the training error, `profiled` the number of
+    test images for the spectra.
     """
 
     model: ViTSettings
@@ -66,11 +68,11 @@ class ImageSettings(real.OrderSettings):
 
 @dataclass(frozen=True)
 class FirstHead:
-    """The spectra of the first head of a layer over images, without the gauge, as in the paper.
+    """Spectra over images of the first head of a layer, without the gauge, as in the paper.
 
-    `groups` are mean spectra of disjoint sets of images; `values` are quantiles of each singular
-    value, `variation` is its deviation over its mean; `rank99` has the 5 %, 50 % and 95 % quantiles
-    of the rank that holds 99 % of the energy.
+    `groups` are mean spectra of disjoint sets of images. `values` are quantiles of each
+    singular value over images, and `variation` is its standard deviation divided by its mean.
+    `rank99` has the 5 %, 50 % and 95 % quantiles of the rank that holds 99 % of the energy.
     """
 
     groups: tuple[tuple[float, ...], ...]
@@ -84,8 +86,9 @@ class Spectra:
     """The spectra of a ViT's logits, by layer and head.
 
     `all` has quantiles over images of the largest singular values, `mean` the mean spectrum,
-    `gauged` that without what softmax cannot see. Ranks are medians over images of the rank that
-    holds 99 % of the energy. `untrained_last` is the mean spectrum of the last layer's first head.
+    `gauged` the mean spectrum under the softmax gauge. Ranks are medians over images of the
+    rank that holds 99 % of the energy. `untrained_last` is the mean spectrum of the last
+    layer's first head before training.
     """
 
     first: FirstHead
@@ -101,18 +104,18 @@ class Spectra:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRun(real.Run, ImageErrors):
-    """How good a model is after a training, and how that went."""
+    """The errors of a model after a training, and how the training went."""
 
 
 @dataclass(frozen=True)
 class Untuned:
-    """How good a model is on the altered order with the weights of the original one."""
+    """The error of a model on the altered order, with weights trained on the original one."""
 
     test_error: float
 
 
 class ImageOutcome(ImageRun, real.ModelOutcome, kw_only=True):
-    """What comes of a model: its errors, its spectra, and its errors after fine-tuning."""
+    """The result of an `Image` job: errors, spectra, and errors after fine-tuning."""
 
     images: int
     spectra: Spectra | None = None
@@ -122,7 +125,7 @@ class ImageOutcome(ImageRun, real.ModelOutcome, kw_only=True):
 
 
 class Image(Work, work="fig3.image"):
-    """Train one model on the first `train` images, judge it on the first `test` tests."""
+    """A job that trains one model on the first `train` images and tests it on `test` others."""
 
     image: ImageSettings
     train: int
@@ -134,7 +137,7 @@ class Image(Work, work="fig3.image"):
         return self.image.model.m_h
 
     def run(self) -> ImageOutcome:
-        """Train, judge, profile and fine-tune, with epochs kept."""
+        """Train, judge, profile and fine-tune the model; finished epochs are kept."""
         return real.with_epochs_kept(
             self.key,
             lambda folder: train_vit(
@@ -144,7 +147,7 @@ class Image(Work, work="fig3.image"):
 
 
 def train_vit(data: Photographs, asked: ImageSettings, seed: int, folder: Path) -> ImageOutcome:
-    """Train, judge, profile and fine-tune a model, with checkpoints in the folder."""
+    """Train, judge, profile and fine-tune a model, with checkpoints in `folder`."""
     order = tuple(move_to_end(asked.model.tokens, asked.moved))
 
     def make(altered: bool) -> ViT | Scanner:
@@ -158,8 +161,10 @@ def train_vit(data: Photographs, asked: ImageSettings, seed: int, folder: Path) 
         return cast(ViT | Scanner, initial(made, seed))
 
     def run(model: nn.Module, recipe: EpochRecipe, way: str) -> ImageRun:
-        done = images.trained_on(data, model, asked.batch, recipe, folder / way)
-        found = images.judged(model, data, asked.judged)
+        done = images.train_on_images(
+            data, model, recipe, folder / way, batch=asked.batch, progress=False
+        )
+        found = images.judge_images(model, data, asked.judged)
         return ImageRun(**vars(found), seconds=done.seconds, epochs=done.summaries)
 
     model = make(asked.altered)
@@ -181,23 +186,23 @@ def train_vit(data: Photographs, asked: ImageSettings, seed: int, folder: Path) 
 
 
 def _spectra(model: nn.Module, shown: UInt8[np.ndarray, "batch 32 32 3"]) -> Profile:
-    """The spectra of a model's logits on these images."""
+    """Profile the logits of a model on these images."""
     batches = [normalised(shown[at : at + _BATCH]) for at in range(0, len(shown), _BATCH)]
     return profile(model, batches, gauge="none", cut_inputs=0)
 
 
 def _kept(found: Profile, before: Profile) -> Spectra:
-    """What is kept of the spectra of a model, and of those before its training."""
+    """Reduce the profiles of a model after (`found`) and before training to what is stored."""
     heads = [[(layer.number, head) for head in range(layer.heads)] for layer in found.layers]
     last = heads[-1][0]
 
     def of_all(of: Callable[[tuple[int, int]], T]) -> tuple[tuple[T, ...], ...]:
         return tuple(tuple(map(of, row)) for row in heads)
 
-    def mean(one: Profile, place: tuple[int, int], gauge: str = "none") -> tuple[float, ...]:
+    def mean(one: Profile, place: tuple[int, int], gauge: Gauge = "none") -> tuple[float, ...]:
         return tuple(one.sigma(*place, gauge=gauge).mean(0).tolist())
 
-    def rank(one: Profile, place: tuple[int, int], gauge: str = "none") -> float:
+    def rank(one: Profile, place: tuple[int, int], gauge: Gauge = "none") -> float:
         return float(np.median(rank_of(one.sigma(*place, gauge=gauge), 0.99)))
 
     return Spectra(
@@ -225,14 +230,14 @@ def _first_head(found: Profile, layer: int) -> FirstHead:
 
 
 def _quantiles(sigma: np.ndarray, count: int) -> tuple[tuple[float, ...], ...]:
-    """`count` quantiles of every singular value over images, from the least to the largest."""
+    """`count` quantiles of each singular value over images, from the least to the largest."""
     found = np.quantile(sigma, np.linspace(0.0, 1.0, count), axis=0).T.tolist()
     return tuple(map(tuple, found))
 
 
 @dataclass(frozen=True)
 class ImagePreset:
-    """The models of a preset: what they have in common, their head sizes, and their images."""
+    """The models of a preset: their common settings, head sizes, seeds and images."""
 
     settings: ImageSettings
     sizes: tuple[int, ...]
@@ -279,7 +284,7 @@ def image_job(
     tuned: int = 0,
     profiled: bool = False,
 ) -> Sized[Image]:
-    """A model of the preset with this head size; steps are those of its kind if none are given."""
+    """Make the job for a model of the preset; `recipe` defaults to that of its kind."""
     run = PRESETS[preset]
     asked = replace(
         run.settings,
@@ -298,7 +303,7 @@ def image_job(
 
 
 def largest_jobs(preset: Preset) -> list[Sized[Image]]:
-    """The models with the largest heads, which are fine-tuned on the altered order, too."""
+    """Make the jobs with the largest head size, which are also fine-tuned on the altered order."""
     run = PRESETS[preset]
     return [
         image_job(preset, run.sizes[-1], seed, tuned=TUNED, profiled=True)
@@ -308,7 +313,7 @@ def largest_jobs(preset: Preset) -> list[Sized[Image]]:
 
 @dataclass(frozen=True, eq=False)
 class Profiled:
-    """A finished model whose spectra were looked at."""
+    """A finished model with its spectra."""
 
     m_h: int
     job: Image
@@ -317,7 +322,7 @@ class Profiled:
 
 
 def profiled(results: Results) -> list[Profiled]:
-    """The finished models that have spectra."""
+    """Select the finished models that have spectra."""
     return [
         Profiled(one.job.m_h, one.job, one.outcome, one.outcome.spectra)
         for one in results.of(Image, ImageOutcome)

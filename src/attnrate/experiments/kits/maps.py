@@ -1,7 +1,8 @@
-"""What trained attention links, held against the true weights: fits of graph targets, measured.
+"""Fits of graph targets whose learned attention is compared with the true attention weights.
 
-An experiment has a job of its own, a `MapFit`, whose `run` says what is measured. Every number is
-taken on fresh inputs that neither training nor its error has seen, in float64.
+An experiment defines a job of its own, a `MapFit`, whose `run` says what is measured. All
+measurements are made in float64 on fresh inputs, which neither training nor the error estimate has
+used.
 """
 
 from abc import abstractmethod
@@ -25,29 +26,29 @@ from attnrate.targets.build import build_target, complete_target
 Tensor = torch.Tensor
 #: Targets that have attention weights
 Attending = AttentionTarget | PermutedAttentionTarget
-#: The settings of a target, a model or a recipe, as a sweep has them
+#: The settings of a target, a model or a recipe, as in a sweep
 Settings = Mapping[str, float | int | str | bool | list[int] | None]
-#: A matrix as plain numbers of six digits
+#: A matrix as tuples of numbers with six decimals
 Entries = tuple[tuple[float, ...], ...]
-#: Fresh sequences of every measurement; their seeds lie beyond those of `fit`
+#: Number of fresh sequences per measurement; their seeds are larger than all those used by `fit`
 SEQUENCES = 4096
 _FRESH = 1 << 43
 _DIGITS = 6
 _BINS = 12
-#: An output counts as right when it is so near to the truth, on a scale of 1
+#: An output counts as right when its error is at most this; outputs are of order 1
 NEAR = 0.05
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Learned attention against the true one, over some rows.
+    """Learned attention compared with the true one, over some rows of the attention matrix.
 
-    - `link`: the share of rows whose largest weight is the true one's, over rows whose true
-      argmax is unique, with its standard error over sequences; this is argmax ρ̂ = argmax ρ, the
-      invariant of Prop. B.1 (2, 3).
-    - `near` and `near_link`: the share of rows with |Ĥ - H| at most NEAR, and `link` among them.
-    - `mae`: the mean |Â - A| over the entries of the rows; `moved`: the share of a row's weight
-      that lies elsewhere, half the sum of |Â - A|.
+    - `link`: the share of rows in which the learned and the true weights have the same argmax, over
+      rows whose true argmax is unique, with its standard error `link_se` over sequences. This is
+      argmax ρ̂ = argmax ρ, the invariant of Prop. B.1 (2, 3).
+    - `near`: the share of rows with |Ĥ - H| at most NEAR; `near_link`: `link` among those rows.
+    - `mae`: the mean |Â - A| over the entries of the rows.
+    - `moved`: the share of a row's weight that lies elsewhere, half the sum of |Â - A|.
     """
 
     link: float | None = None
@@ -58,16 +59,16 @@ class Measures:
     moved: float | None = None
 
 
-#: Those of a fit that diverged
+#: The measures of a diverged fit
 UNMEASURED = Measures()
 
 
 @dataclass(frozen=True)
 class Curve:
-    """F̂∘f̂ over F∘f, in bins of equally many tokens.
+    """F̂∘f̂ against F∘f, in bins with equally many tokens.
 
-    Of each bin it has the mean of F∘f and of F̂∘f̂, and F∘f plus the 5 % and the 95 % quantile of the
-    difference.
+    For each bin, `x` and `y` are the means of F∘f and F̂∘f̂. `low` and `high` are x plus the 5
+    % and the 95 % quantile of the difference.
     """
 
     x: tuple[float, ...]
@@ -78,7 +79,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Pointwise:
-    """F̂∘f̂ against F∘f on tokens: the rms difference, the truth's spread, and a curve of bins."""
+    """F̂∘f̂ compared with F∘f on tokens: rms difference, deviation of F∘f, binned curve.
+
+    `rms` is the root mean square of F̂∘f̂ - F∘f, `spread` the standard deviation of F∘f.
+    """
 
     rms: float | None = None
     spread: float | None = None
@@ -87,7 +91,7 @@ class Pointwise:
 
 @dataclass(frozen=True)
 class Example:
-    """Both attention matrices of one input, with the input, and the mean |Â - A|."""
+    """One input with its learned and its true attention matrix, and their mean |Â - A|."""
 
     x: Entries
     learned: Entries
@@ -96,25 +100,25 @@ class Example:
 
 
 class MapOutcome(FittedOutcome):
-    """How a fit went, and one input to be shown; of a diverged fit nothing else is known."""
+    """How a fit went, and one example input; a diverged fit has no example."""
 
     example: Example | None = None
 
 
 class PointwiseOutcome(MapOutcome):
-    """An outcome with F̂∘f̂ on fresh tokens."""
+    """An outcome with F̂∘f̂ measured on fresh tokens."""
 
     pointwise: Pointwise = Pointwise()
 
 
 class RowsOutcome(MapOutcome):
-    """An outcome with the weights of all rows."""
+    """An outcome with the attention weights measured over all rows."""
 
     rows: Measures = UNMEASURED
 
 
 class WholeOutcome(RowsOutcome, PointwiseOutcome):
-    """An outcome with F̂∘f̂ and the weights of all rows."""
+    """An outcome with F̂∘f̂ and the attention weights of all rows."""
 
 
 M = TypeVar("M", bound=MapOutcome)
@@ -122,27 +126,27 @@ M = TypeVar("M", bound=MapOutcome)
 
 @dataclass(frozen=True)
 class Fitted:
-    """A target and the model that the fit with that seed has trained on it, in float64."""
+    """A target and the model that was trained on it with this seed, in float64."""
 
     target: Attending
     model: Transformer
     seed: int
 
     def fresh(self, n: int | None = None) -> Float[Tensor, "n length d"]:
-        """Inputs that no fit has seen: `n` of them, SEQUENCES by default."""
+        """Draw `n` inputs (default SEQUENCES) that no fit has seen."""
         return self.target.sample(SEQUENCES if n is None else n, _FRESH + self.seed)
 
     def attentions(
         self, x: Float[Tensor, "n length d"]
     ) -> tuple[Float[Tensor, "n length length"], Float[Tensor, "n length length"]]:
-        """The model's attention weights and the target's, at [t, s]."""
+        """The attention weights of the model and of the target, indexed by [t, s]."""
         with torch.no_grad():
             return self.model.attention(x), self.target.attention(x)
 
     def measures(
         self, x: Float[Tensor, "n length d"], rows: Bool[Tensor, "n length"] | None = None
     ) -> Measures:
-        """Learned attention against the true one, over the given rows, all by default."""
+        """Compare learned and true attention over the given rows (default: all)."""
         kept = torch.ones(x.shape[:2], dtype=torch.bool) if rows is None else rows
         learned, true = self.attentions(x)
         top = true.topk(2, dim=-1).values
@@ -163,7 +167,7 @@ class Fitted:
         )
 
     def pointwise(self, tokens: Float[Tensor, "k d"]) -> Pointwise:
-        """F̂∘f̂ against F∘f on tokens; of several outputs all are taken together."""
+        """Compare F̂∘f̂ with F∘f on tokens; the components of a vector output are pooled."""
         with torch.no_grad():
             learned = self.model.pointwise(tokens).flatten()
         base = self.target if isinstance(self.target, AttentionTarget) else self.target.base
@@ -177,13 +181,13 @@ class Fitted:
         )
 
     def example(self, x: Float[Tensor, "1 length d"]) -> Example:
-        """Both attention matrices of one input."""
+        """Compute both attention matrices of one input."""
         learned, true = self.attentions(x)
         gap = float((learned - true).abs().mean())
         return Example(entries(x[0]), entries(learned[0]), entries(true[0]), gap)
 
     def all_rows(self, shown: Float[Tensor, "1 length d"]) -> WholeOutcome:
-        """The weights of all rows and F̂∘f̂ of all tokens on fresh inputs; `shown` as example."""
+        """Measure all rows and F̂∘f̂ of all tokens on fresh inputs; `shown` is the example."""
         x = self.fresh()
         return WholeOutcome(
             rows=self.measures(x),
@@ -193,14 +197,14 @@ class Fitted:
 
 
 def entries(matrix: Float[Tensor, "rows columns"]) -> Entries:
-    """A matrix as plain numbers of six digits."""
+    """Convert a matrix to tuples of numbers with six decimals."""
     return tuple(tuple(_rounded(entry) for entry in row) for row in matrix)
 
 
 def _point(
     true: Float[Tensor, " k"], learned: Float[Tensor, " k"]
 ) -> tuple[float, float, float, float]:
-    """x, y, low and high of a bin."""
+    """x, y, low and high of one bin of a `Curve`."""
     centre, off = true.mean(), learned - true
     low, high = centre + off.quantile(0.05), centre + off.quantile(0.95)
     return _rounded(centre), _rounded(learned.mean()), _rounded(low), _rounded(high)
@@ -209,7 +213,10 @@ def _point(
 def _share(
     hits: Bool[Tensor, "n length"], cases: Bool[Tensor, "n length"]
 ) -> tuple[float | None, float | None]:
-    """Hits in all cases, and its standard error; rows of one sequence are not independent."""
+    """The share of hits among cases, and its standard error over sequences.
+
+    Rows of one sequence are not independent, so sequences are the units of the standard error.
+    """
     total = cases.sum()
     if total == 0:
         return None, None
@@ -223,7 +230,7 @@ def _rounded(value: Float[Tensor, ""]) -> float:
 
 
 class MapFit(Work):
-    """A fit whose attention is looked at."""
+    """A job that fits a model to a target and measures the learned attention."""
 
     target: Settings
     model: Settings
@@ -232,14 +239,14 @@ class MapFit(Work):
     @property
     @abstractmethod
     def case(self) -> str:
-        """Which case of the experiment it is, by its settings."""
+        """The name of the experiment's case to which this fit belongs, read from its settings."""
 
     def make_model(self, target: Target) -> torch.nn.Module:
-        """The model as it is before training."""
+        """Build the untrained model."""
         return build_model(self.model, target)
 
     def measured(self, kind: type[M], look: Callable[[Fitted], M]) -> M:
-        """Fit, and what `look` finds; of a diverged fit only how it went."""
+        """Fit the model and return what `look` measures; of a diverged fit only how it went."""
         target, recipe = build_target(self.target), recipe_of(self.recipe)
         done = fit(target, lambda: self.make_model(target), recipe, seed=self.seed, threads=1)
         if done.diverged:
@@ -250,7 +257,10 @@ class MapFit(Work):
 
 @dataclass(frozen=True)
 class Size:
-    """How many and how long the fits of a preset are; `cost` has the seconds of every case."""
+    """The size of a preset: number of seeds, steps and batch size of a fit.
+
+    `cost` has the expected seconds of a fit for every case.
+    """
 
     seeds: int
     steps: int
@@ -259,9 +269,10 @@ class Size:
 
 
 def map_plan(size: Size, case: Callable[[str], MapFit]) -> Plan:
-    """The fits of every seed and every case of the preset, all settings spelled out as in a sweep.
+    """Plan a fit for every seed and case, with all settings spelled out as in a sweep.
 
-    `case` gives the fit of a name; its recipe holds what it has beside the size.
+    `case` returns the fit of a case by name; its recipe holds the settings that `size` does
+    not.
     """
     whole = {}
     for name in size.cost:

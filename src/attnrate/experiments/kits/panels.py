@@ -1,4 +1,4 @@
-"""What the attention experiments share in their conclusions: numbers, verdicts, panels, tables."""
+"""Conclusions of the attention experiments: numbers, verdicts, panels and tables."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,10 @@ from attnrate.experiments.kits.maps import (
 from attnrate.figures.figure import Cell, Curves, Figure, Graph, Matrix, Series, Table
 from attnrate.statistics import Interval, mean
 
-#: "Must reach": attention weights within this mean absolute error, links right in this share
+#: Required of every fit: at most this mean |Â - A|, and at least this share of right links
 MOST_MAE, LEAST_LINK = 0.02, 0.97
-#: F̂∘f̂ counts as F∘f when it is within this share of the spread of F∘f
+#: F̂∘f̂ counts as F∘f when its rms error is at most this share of the standard deviation of F∘f
 MOST_RELATIVE_RMS = 0.1
-#: The paragraphs of an experiment of which no fit is finished
-NOTHING = ("No fit of this experiment is finished.",)
 _NORMAL_95 = 1.96
 
 O = TypeVar("O", bound=MapOutcome)  # noqa: E741 - an outcome
@@ -34,10 +32,10 @@ R = TypeVar("R", bound=RowsOutcome)
 
 @dataclass(frozen=True)
 class Kept:
-    """How many fits keep to a limit, of how many.
+    """The number of fits that satisfy a limit, out of all fits.
 
-    Fits of one kind can differ by their seed alone, some right and some far off, so that a mean
-    with an interval would say little.
+    Fits that differ in the seed alone can be either right or far off, so a mean with an
+    interval would say little.
     """
 
     count: int
@@ -48,26 +46,29 @@ class Kept:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether all of them do, or none; "open" for anything between, or for no fit."""
+        """Whether all fits satisfy the limit, or none; "open" otherwise, and without fits."""
         return judge(self.count == self.of, self.count == 0, enough=self.of > 0)
 
 
 def at_most(values: Sequence[float], limit: float) -> Kept:
-    """How many of the values are at most the limit."""
+    """Count the values that are at most the limit."""
     return Kept(sum(value <= limit for value in values), len(values))
 
 
 def percent(share: Interval, digits: int = 1) -> str:
-    """A share in per cent, with its interval where it has one."""
+    """Format a share in per cent, with its interval if it has one."""
     value, low, high = (f"{100 * each:.{digits}f}" for each in (share.value, share.low, share.high))
     return f"{value} %" if math.isnan(share.low) else f"{value} % [{low}, {high}]"
 
 
 @dataclass(frozen=True)
 class Number(Interval):
-    """The mean of a number over fits, with its interval; `values` are those of the fits."""
+    """The mean of a number over fits, with its interval; `values` has one number per fit."""
 
     values: tuple[float, ...] = ()
+
+    def __str__(self) -> str:
+        return super().__str__() if self.count else "–"
 
     @property
     def seeds(self) -> str:
@@ -79,15 +80,15 @@ class Number(Interval):
 
     @property
     def percent(self) -> str:
-        """A share in per cent, with its interval where it has one; a dash where there is none."""
+        """The share in per cent, with its interval if it has one; a dash if it is unknown."""
         return percent(self) if self.count else "–"
 
     def at_most(self, limit: float) -> Kept:
-        """In how many fits it is at most the limit."""
+        """Count the fits in which the number is at most the limit."""
         return at_most(self.values, limit)
 
     def at_least(self, limit: float) -> Kept:
-        """In how many fits it is at least the limit."""
+        """Count the fits in which the number is at least the limit."""
         return Kept(sum(value >= limit for value in self.values), len(self.values))
 
 
@@ -102,7 +103,7 @@ class Shown(Generic[O]):
 
 @dataclass(frozen=True)
 class Group(Generic[O]):
-    """The finished fits of one case, one a seed; `words` name the case in sentences."""
+    """The finished fits of one case, one per seed; `words` name the case in sentences."""
 
     words: str
     fits: tuple[Done[Any, O], ...]
@@ -110,8 +111,13 @@ class Group(Generic[O]):
     def __len__(self) -> int:
         return len(self.fits)
 
+    @property
+    def diverged(self) -> bool:
+        """Whether there are fits and all of them diverged."""
+        return bool(self.fits) and not self.error.count
+
     def values(self, read: Callable[[O], float | None]) -> list[float]:
-        """The value of every fit that has one; diverged fits have none."""
+        """Read a value from every fit; a diverged fit has none and is left out."""
         found = [read(one.outcome) for one in self.fits]
         return [value for value in found if value is not None]
 
@@ -121,10 +127,10 @@ class Group(Generic[O]):
         error: Callable[[O], float | None] | None = None,
         most: float = math.inf,
     ) -> Number:
-        """The mean of what `read` finds, an error or a share, with an interval from 0 to `most`.
+        """Average what `read` returns; the interval is cut to [0, most].
 
-        Of one seed that is the interval over inputs, where `error` reads the standard error over
-        them; otherwise there is none.
+        With one seed the interval is over inputs, if `error` reads their standard error;
+        otherwise there is no interval.
         """
         values, errors = self.values(read), [] if error is None else self.values(error)
         found = mean(values)
@@ -135,7 +141,7 @@ class Group(Generic[O]):
         return Number(found.value, found.low, found.high, found.count, tuple(values))
 
     def link(self, rows: Callable[[O], Measures]) -> Number:
-        """The share of right links in the rows that `rows` gives."""
+        """The share of rows with the right argmax, among the rows that `rows` selects."""
         return self.number(lambda one: rows(one).link, lambda one: rows(one).link_se, 1.0)
 
     @property
@@ -145,7 +151,7 @@ class Group(Generic[O]):
 
     @property
     def shown(self) -> Shown[O] | None:
-        """What is drawn of the case: the smallest seed that has an example."""
+        """The fit that is drawn: the one with the smallest seed that has an example."""
         found = [
             Shown(one.job.seed, one.outcome, one.outcome.example)
             for one in self.fits
@@ -155,7 +161,7 @@ class Group(Generic[O]):
 
 
 def rms(found: Group[P]) -> Number:
-    """The rms of F̂∘f̂ - F∘f on fresh tokens."""
+    """The root mean square of F̂∘f̂ - F∘f on fresh tokens."""
     return found.number(lambda one: one.pointwise.rms)
 
 
@@ -165,25 +171,51 @@ def mae(found: Group[R]) -> Number:
 
 
 def link(found: Group[R]) -> Number:
-    """The share of right links in all rows of fresh inputs."""
+    """The share of rows with the right argmax, over all rows of fresh inputs."""
     return found.link(lambda one: one.rows)
 
 
 def grouped(found: Sequence[Done[Any, O]], words: Mapping[str, str]) -> dict[str, Group[O]]:
-    """The fits by their case; `words` has every case and how sentences name it."""
+    """Group the fits by case; `words` maps every case to its name in sentences."""
     return {case: Group(text, tuple(select(found, case=case))) for case, text in words.items()}
 
 
-def evidence(before: str, parts: Sequence[str], after: str) -> str:
-    """A sentence that lists the parts; where there are none it says that no fit is finished."""
-    return f"{before}{'; '.join(parts)}{after}" if parts else "no fit is finished."
+def evidence(before: str, parts: Sequence[str], after: str, fits: int) -> str:
+    """List the parts in a sentence; without any, say whether the fits diverged or are missing.
+
+    `fits` is the number of finished fits.
+    """
+    if not parts:
+        return "every fit diverged." if fits else "no fit is finished."
+    return f"{before}{'; '.join(parts)}{after}"
+
+
+def sentences(by: Mapping[str, Group[O]], sentence: Callable[[Group[O]], str]) -> list[str]:
+    """One sentence per case that has fits; of a case whose fits all diverged it says just that."""
+    return [
+        f"with {found.words} every fit diverged" if found.diverged else sentence(found)
+        for found in by.values()
+        if found
+    ]
+
+
+def finished(by: Mapping[str, Group[O]]) -> int:
+    """The number of finished fits of all cases."""
+    return sum(map(len, by.values()))
+
+
+def nothing(fits: int) -> tuple[str]:
+    """The paragraph of an experiment without results, which has `fits` finished fits."""
+    if fits:
+        return ("Every finished fit of this experiment diverged.",)
+    return ("No fit of this experiment is finished.",)
 
 
 def verdict(whole: Kept, restricted: Kept) -> Verdict:
-    """The verdict on a statement about the whole model that a restricted one may satisfy instead.
+    """Decide a statement about the whole model, which a restricted model may satisfy instead.
 
-    "holds" if every fit of the whole model does it, "holds when corrected" if only every fit of the
-    restricted one does, "does not hold" if none of either does.
+    "holds" if every fit of the whole model satisfies it; "holds when corrected" if every fit of
+    the restricted model does; "does not hold" if no fit of either does.
     """
     if whole.verdict == "holds":
         return "holds"
@@ -195,7 +227,7 @@ def verdict(whole: Kept, restricted: Kept) -> Verdict:
 
 
 def corrected(whole: Kept, restricted: Kept, how: str) -> tuple[Verdict, str]:
-    """The verdict, and the correction if there is one: `how`, and how often it holds without."""
+    """The verdict, and its correction: `how`, and how often the statement holds without it."""
     said = verdict(whole, restricted)
     if said != "holds when corrected":
         return said, ""
@@ -207,14 +239,15 @@ def weights_claim(
     by: Mapping[str, Group[O]],
     off: Callable[[Group[O]], Number],
     decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
-    told: tuple[str, str],
+    around: tuple[str, str],
     more: Callable[[Group[O]], str] = lambda found: "",
 ) -> Claim:
-    """A claim that weights are right: that `off`, a mean |Â - A|, is at most MOST_MAE.
+    """Make the claim that weights are right: `off`, a mean |Â - A|, is at most MOST_MAE.
 
-    `about` is its experiment, name, place and statement. `decide` is given the fits of each case
-    that keep to the limit. The evidence lists the cases between the two texts of `told`, each with
-    what `more` adds; the number that decides is that of the first case.
+    `about` has the experiment, name, place and statement of the claim. `decide` gets, for each
+    case, the number of fits within the limit. The evidence lists the cases between the two
+    texts of `around`, each with what `more` adds. The deciding number is that of the first
+    case.
     """
     found = {case: off(group) for case, group in by.items()}
     parts = [
@@ -224,7 +257,7 @@ def weights_claim(
     ]
     said, how = decide({case: each.at_most(MOST_MAE) for case, each in found.items()})
     first = next(iter(found.values()))
-    return claim_of(*about, said, evidence(told[0], parts, told[1]), first, how)
+    return claim_of(*about, said, evidence(around[0], parts, around[1], finished(by)), first, how)
 
 
 def pointwise_claim(
@@ -232,10 +265,10 @@ def pointwise_claim(
     by: Mapping[str, Group[P]],
     decide: Callable[[Mapping[str, Kept]], tuple[Verdict, str]],
 ) -> Claim:
-    """A claim that F̂∘f̂ is F∘f, within MOST_RELATIVE_RMS of the spread of the latter.
+    """Make the claim that F̂∘f̂ is F∘f up to MOST_RELATIVE_RMS times its standard deviation.
 
-    `about` is its experiment, name, place and statement. `decide` is given the fits of each case
-    that keep to the limit; the number that decides is that of the first case.
+    `about` has the experiment, name, place and statement of the claim. `decide` gets, for each
+    case, the number of fits within the limit. The deciding number is that of the first case.
     """
     met, parts = {}, []
     for case, found in by.items():
@@ -243,11 +276,11 @@ def pointwise_claim(
         met[case] = off.at_most(MOST_RELATIVE_RMS * spread)
         if off.count:
             mean_off = f"{off} with {found.words}{off.seeds}"
-            parts.append(f"{mean_off}, where F∘f has the spread {spread:.3g}")
-    asked = f" (asked: {MOST_RELATIVE_RMS:.0%} of the spread)."
-    told = evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked)
+            parts.append(f"{mean_off}, where F∘f has the standard deviation {spread:.3g}")
+    asked = f" (limit: {MOST_RELATIVE_RMS:.0%} of that standard deviation)."
+    words = evidence("rms |F̂∘f̂ - F∘f| on fresh tokens: ", parts, asked, finished(by))
     said, how = decide(met)
-    return claim_of(*about, said, told, rms(next(iter(by.values()))), how)
+    return claim_of(*about, said, words, rms(next(iter(by.values()))), how)
 
 
 def map_figures(
@@ -260,12 +293,12 @@ def map_figures(
     graphs: tuple[str, str],
     tokens: str = "random tokens",
 ) -> tuple[Figure, ...]:
-    """Attention, and graphs beside F̂∘f̂, of every case that has an input to show; none if none has.
+    """Draw the attention matrices, and the graphs beside F̂∘f̂, of every case with an example.
 
-    `true` is the title of the true weights; `graph` draws a case by its words and its example;
-    `tokens` are those on which F̂∘f̂ is drawn, and `axis` says what F∘f is. Of either figure there
-    are the title and the caption, in which {seed} stands for the least seed shown and {right} for
-    how many links are right.
+    `true` is the title of the true weights; `graph` draws a case from its words and its
+    example; `tokens` names the tokens on which F̂∘f̂ is drawn, and `axis` says what F∘f is.
+    `attention` and `graphs` have the title and the caption of either figure. In captions {seed}
+    stands for the smallest seed shown and {right} for the number of right links.
     """
     shown = {found.words: one for found in by.values() if (one := found.shown) is not None}
     if not shown:
@@ -295,7 +328,7 @@ def map_figures(
 
 
 def attention_panel(title: str, values: Entries) -> Matrix:
-    """A matrix of attention weights, on the scale from 0 to 1."""
+    """Draw a matrix of attention weights on a scale from 0 to 1."""
     return Matrix(title, "input position s", "output position t", values, 0.0, 1.0)
 
 
@@ -308,9 +341,10 @@ def links_panel(
     right: float,
     names: tuple[str, str],
 ) -> Graph:
-    """Links of weight `least` and more from rows `above` to columns `below`, at these places.
+    """Draw the links of weight `least` or more from rows `above` to columns `below`.
 
-    A link is right where the true weight is above `right`; `names` are those of the two kinds.
+    `above` and `below` map rows and columns to places in the plane. A link is right where the
+    true weight exceeds `right`; `names` are the names of the two kinds of points.
     """
     pairs = [
         ((i, j, shown.learned[t][s]), shown.true[t][s] > right)
@@ -329,7 +363,7 @@ def links_panel(
 
 
 def pointwise_panel(title: str, curves: Mapping[str, Curve | None], axis: str) -> Curves:
-    """F̂∘f̂ over F∘f for each named curve, beside the diagonal."""
+    """Draw F̂∘f̂ over F∘f for each named curve, beside the diagonal."""
     known = {name: curve for name, curve in curves.items() if curve is not None}
     drawn = [Series(name, c.x, c.y, c.low, c.high) for name, c in known.items()]
     ends = [x for curve in known.values() for x in curve.x]
@@ -345,10 +379,11 @@ def case_table(
     note: str,
     heading: str = "F̂",
 ) -> Table:
-    """A row a case that has fits: its words under `heading`, seeds, error, and further columns."""
+    """Tabulate one row per case with fits: its words, seeds, error, and further columns."""
     rows: list[tuple[Cell, ...]] = []
     for found in filter(None, by.values()):
         more = [column(found) for column in columns.values()]
-        told = [str(cell) if isinstance(cell, Number) else cell for cell in more]
-        rows.append((found.words, len(found), str(found.error), *told))
+        cells = [str(cell) if isinstance(cell, Number) else cell for cell in more]
+        error = "diverged" if found.diverged else str(found.error)
+        rows.append((found.words, len(found), error, *cells))
     return Table(title, (heading, "seeds", "mean squared error", *columns), tuple(rows), note)

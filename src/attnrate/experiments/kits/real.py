@@ -1,8 +1,8 @@
-"""Models trained on real data as jobs: training in both orders with epochs kept, and translators.
+"""Jobs that train models on real data: training in two orders of the tokens, and translators.
 
-A job keeps its epochs under the cache until its outcome is stored: killed, it goes on at its last
-epoch. Table 1's altered order is fine-tuned from weights of the same job, so that no job needs
-another. The models of images are in images.py.
+A job keeps its finished epochs in the cache until its outcome is stored, so that after a kill it
+continues from the last epoch. Fine-tuning on Table 1's altered order starts from weights of the
+same job, so that no job depends on another. `images.py` has the models of images.
 """
 
 import shutil
@@ -22,12 +22,14 @@ from attnrate.models.decoding import Translator
 from attnrate.models.rivals import translator_like
 from attnrate.models.seq2seq import Seq2Seq, Seq2SeqSettings
 from attnrate.progress import say
-from attnrate.targets.alter import MOVED
 from attnrate.training import sentences
 from attnrate.training.checkpoint import ConfigurationError, training_folder
-from attnrate.training.epochs import EpochRecipe, EpochSummary, rounded
+from attnrate.training.epochs import EpochRecipe
+from attnrate.training.history import EpochSummary, rounded
 from attnrate.training.sentences import Sentences, TextScores
 
+#: Table 1: the number of tokens that move to the end
+MOVED = 10
 #: Attention, or a recurrent rival with about as many parameters
 Kind = Literal["attention", "gru", "state-space"]
 
@@ -38,9 +40,10 @@ U = TypeVar("U")
 
 @dataclass(frozen=True)
 class Steps:
-    """What a step of training is like.
+    """The settings of training steps.
 
-    Fine-tuning begins at the step size lr · tuning_rate, or it would forget what it starts from.
+    Fine-tuning starts with the step size lr · tuning_rate; a larger one would erase what was
+    learned.
     """
 
     optimizer: Literal["muon", "adamw"] = "muon"
@@ -51,9 +54,9 @@ class Steps:
     tuning_rate: float = 0.3
 
     def over(self, epochs: int, seed: int, tuning: bool = False) -> EpochRecipe:
-        """The recipe of a training, in one precision on every machine, so that results compare.
+        """Make the recipe of a training, or of fine-tuning with `tuning`.
 
-        `tuning` makes it one for fine-tuning.
+        The precision is float32 on every machine, so that results can be compared.
         """
         return EpochRecipe(
             epochs=epochs,
@@ -67,7 +70,7 @@ class Steps:
         )
 
 
-#: The matrices of the rivals are not those that Muon is for
+#: Muon is for the weight matrices of Transformers; recurrent rivals are trained with AdamW
 MUON, ADAMW = Steps(), Steps("adamw", 2e-3)
 
 
@@ -77,11 +80,11 @@ def steps_of(kind: Kind) -> Steps:
 
 
 def with_epochs_kept(key: str, work: Callable[[Path], T]) -> T:
-    """What the work comes to, with numbers rounded; it is given a folder for its checkpoints.
+    """Run `work` with a folder for its checkpoints, and round the numbers of its result.
 
-    The folder belongs to the job of this key and stays until the outcome is stored, so that no kill
-    loses more than an epoch. Epochs that another version has trained with other settings are of no
-    use, and are deleted. `Missing` is raised when the data cannot be had.
+    The folder belongs to the job with this key and stays until the outcome is stored, so that a
+    kill loses one epoch at most. Epochs that another version trained with other settings cannot
+    be used and are deleted. Raises `Missing` when the data are not available.
     """
     folder = training_folder(key)
     with alone(folder.with_suffix(".lock"), wait=True):
@@ -98,11 +101,17 @@ def with_epochs_kept(key: str, work: Callable[[Path], T]) -> T:
 
 @dataclass(frozen=True, kw_only=True)
 class OrderSettings:
-    """What a model is trained for, in the order of the data or in Table 1's.
+    """Settings of a training in the original order of the tokens, or in Table 1's order.
 
-    `altered`: trained on Table 1's order, with the first `moved` tokens at the end, from the
-    beginning. `tuned`: epochs of fine-tuning on the altered order, and of more training on the
-    original one; 0 for neither.
+    Attributes:
+        kind: Attention, or a recurrent rival.
+        recipe: The settings of training steps.
+        altered: Whether to train from scratch on Table 1's order, in which the first `moved` tokens
+            come last.
+        moved: The number of tokens that are moved.
+        epochs: Epochs of the first training.
+        tuned: Epochs of fine-tuning on the altered order, and of further training on the original
+            one; 0 for neither.
     """
 
     kind: Kind = "attention"
@@ -115,14 +124,14 @@ class OrderSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How a training went: the seconds that it took, and its epochs."""
+    """How a training went: its duration in seconds and its epochs."""
 
     seconds: float
     epochs: tuple[EpochSummary, ...]
 
 
 class ModelOutcome(Outcome, kw_only=True):
-    """What every job on real data tells of its model: its size, and how many tests judged it."""
+    """What every job on real data reports: number of parameters and of test examples."""
 
     parameters: int
     tests: int
@@ -130,7 +139,7 @@ class ModelOutcome(Outcome, kw_only=True):
 
 @dataclass(frozen=True)
 class Tuned(Generic[T, U]):
-    """What comes of trained weights in both orders; nothing where no fine-tuning is asked for."""
+    """Results of trained weights in both orders; all None when no fine-tuning was requested."""
 
     continued: T | None = None
     untuned: U | None = None
@@ -145,11 +154,13 @@ def fine_tuned(
     run: Callable[[M, EpochRecipe, str], T],
     as_it_is: Callable[[M], U],
 ) -> Tuned[T, U]:
-    """What comes of trained weights in both orders: "continued", "untuned" and "tuned".
+    """Evaluate trained weights in both orders.
 
-    `make` makes a model of the altered order or of the original one. The original one is trained
-    on, so that what is compared was trained for as long; the altered one is judged as it is, and
-    after as much training. `run` trains a model by the recipe under a name, and judges it.
+    `make` builds a model of the altered or of the original order. The result has three parts.
+    "continued": the original model trained for longer, so that models trained equally long are
+    compared. "untuned": the altered model with the trained weights as they are. "tuned": the
+    altered model after as much further training. `run` trains a model with a recipe under a
+    name and evaluates it; `as_it_is` evaluates a model without training.
     """
     if not asked.tuned:
         return Tuned()
@@ -163,15 +174,15 @@ def fine_tuned(
 
 @dataclass(frozen=True, kw_only=True)
 class TextSettings(OrderSettings):
-    """What a translator is like, and what it is trained on.
+    """Settings of a translator and of its training data.
 
-    `rules` is the version of the rules by which pairs are cleaned; `longest` the most tokens of a
-    sentence to train on; `batch` is in tokens. An epoch is a part of `parts` of the data, and
-    fine-tuning is counted in such parts as well.
+    `rules` is the version of the rules that clean the pairs. `longest` is the largest number of
+    tokens of a training sentence. `batch` is in tokens. The data are split into `parts` and an
+    epoch is one part; fine-tuning is counted in parts, too.
     """
 
     model: Seq2SeqSettings
-    packages: str = "all"
+    packages: Literal["all", "small"] = "all"
     rules: int = RULES
     vocabulary: int = 8000
     longest: int = 60
@@ -184,11 +195,11 @@ class TextSettings(OrderSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TextRun(Run, TextScores):
-    """How good a translator is after a training, and how that went."""
+    """The scores of a translator after a training, and how the training went."""
 
 
 class TextOutcome(TextRun, ModelOutcome, kw_only=True):
-    """What comes of a translator: its scores, and those after fine-tuning."""
+    """The result of a `Text` job: scores, and scores after fine-tuning."""
 
     pairs: int
     documented: bool
@@ -198,12 +209,12 @@ class TextOutcome(TextRun, ModelOutcome, kw_only=True):
 
 
 class Text(Work, work="table1_translation.text"):
-    """Train one translator, score its translations, and fine-tune it."""
+    """A job that trains one translator, scores its translations and fine-tunes it."""
 
     text: TextSettings
 
     def run(self) -> TextOutcome:
-        """Train, score and fine-tune, with epochs kept."""
+        """Train, score and fine-tune the translator; finished epochs are kept."""
         asked = self.text
         wanted = asked.packages, asked.vocabulary, asked.longest, asked.tests
         return with_epochs_kept(
@@ -213,7 +224,7 @@ class Text(Work, work="table1_translation.text"):
 
 
 def train_translator(data: Sentences, asked: TextSettings, seed: int, folder: Path) -> TextOutcome:
-    """Train, score and fine-tune a translator, with checkpoints in the folder."""
+    """Train, score and fine-tune a translator, with checkpoints in `folder`."""
     sizes = replace(asked.model, vocabulary=data.vocabulary.size)
 
     def make(altered: bool) -> Translator:
@@ -222,11 +233,19 @@ def train_translator(data: Sentences, asked: TextSettings, seed: int, folder: Pa
         return cast(Translator, initial(lambda: kind(chosen), seed))
 
     def scored(model: Translator) -> TextScores:
-        return sentences.scored(model, data, asked.beams)
+        return sentences.score_translations(model, data, asked.beams)
 
     def run(model: Translator, recipe: EpochRecipe, way: str) -> TextRun:
-        given = asked.batch, asked.parts, recipe, folder / way
-        done = sentences.trained_on(data, model, *given, smoothing=asked.smoothing)
+        done = sentences.train_on_sentences(
+            data,
+            model,
+            recipe,
+            folder / way,
+            tokens=asked.batch,
+            parts=asked.parts,
+            smoothing=asked.smoothing,
+            progress=False,
+        )
         return TextRun(**vars(scored(model)), seconds=done.seconds, epochs=done.summaries)
 
     model = make(asked.altered)

@@ -1,5 +1,5 @@
-"""The experiments: one file a figure, table or question of the paper, found by being here.
+"""The experiments: one file per figure, table or question of the paper, found by being here.
 
 A file holds one experiment from top to bottom: what the paper says, the settings of both presets,
-the jobs, what is concluded, the figures; and an `Experiment`, whose name no other has.
+the jobs, the conclusions and the figures. It defines an `Experiment` whose name is unique.
 """

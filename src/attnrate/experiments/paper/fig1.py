@@ -1,15 +1,16 @@
 """Fig. 1: the error against the head size m_h for couplings with a known spectrum.
 
 The paper trains Eq. 5 (width 128, depth 3, n = m_v = 32) on targets with F = f = id and
-ρ = Σ_{k <= r} k^-α 2 sin 2πku sin 2πkv, and finds errors that fall like m_h^-(2α-1) and vanish for
-m_h >= r. Here four curves stand beside each other: the bound of Theorem 4.1 as printed and as
-proved, the Transformer that the proof compiles, and trained ones, by the paper's recipe and by the
-strong one, in the full model and with F and f held at the identity. r = ∞ is the sum of 256 terms,
-because the series diverges on the diagonal for α <= 1.
+ρ = Σ_{k <= r} k^-α 2 sin 2πku sin 2πkv. It finds errors that fall like m_h^-(2α-1) and vanish for
+m_h >= r. This experiment compares four curves: the bound of Theorem 4.1 as printed, the bound as
+proved, the Transformer that the proof compiles, and trained Transformers. The latter are trained
+with the paper's recipe and with the strong one, as the full model and with F and f held at the
+identity. r = ∞ is a sum of 256 terms, because the infinite series diverges on the diagonal for
+α <= 1.
 
 The rules of the claims were set with quick results at hand and before any result of the full preset
-was seen; a review made them stricter when two of its five seeds were there (docs/reproduction.md
-says which).
+was seen. A review made them stricter when two of the five seeds were finished (docs/reproduction.md
+says which rules).
 """
 
 import math
@@ -32,18 +33,19 @@ TARGETS = tuple(Spectral(alpha, rank) for alpha in (0.55, 1.0) for rank in (2, 6
 FINITE = tuple(target for target in TARGETS if target.rank < LONG)
 ENDLESS = tuple(target for target in TARGETS if target.rank == LONG)
 ALL = tuple(range(1, 17))
-#: Head size at which the gauge is shown, for targets of rank 6
+#: Head size at which the effect of the gauge is shown, for targets of rank 6
 GAUGED = 3
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is run: head sizes, steps and recipes of every curve, and the seeds of all.
+    """The runs of a preset: head sizes, steps and recipes of every curve, and the seeds.
 
-    `full` has (target, head sizes, steps) of the full model, `coupling_sizes` the head sizes by
-    rank with F = f = id, `adam_cells` what is also fitted by the paper's recipe. `long_cells` are
-    fits of the full model by the strong recipe as it stands, with which the one used here is
-    compared.
+    `full` has (target, head sizes, steps) of the full model; `coupling_sizes` has the head
+    sizes by rank with F = f = id; `adam_cells` are the cells that are also fitted with the
+    paper's recipe. `long_cells` are fits of the full model with the unchanged strong recipe,
+    which trains longer; they check the shorter recipe that is used elsewhere in this
+    experiment.
     """
 
     full: tuple[tuple[Spectral, tuple[int, ...], int], ...]
@@ -53,7 +55,7 @@ class Chosen:
     adam_cells: tuple[tuple[Spectral, int], ...]
     adam_steps: int
     sequences: int
-    #: expected seconds of a fit with F = f = id, of one by the paper's recipe, and of a long one
+    #: expected seconds of a fit with F = f = id, with the paper's recipe, and of a long fit
     seconds: tuple[float, float, float]
     long_cells: tuple[tuple[Spectral, int], ...] = ()
 
@@ -62,7 +64,7 @@ QUICK = Chosen(
     full=(
         *((Spectral(alpha, 2), (1, 2), 400) for alpha in (0.55, 1.0)),
         (Spectral(0.55, 6), (1, 2, 4), 480),
-        # the error beyond the rank takes its time to vanish
+        # for m_h >= r the error needs more steps to vanish
         (Spectral(1.0, 6), (2, 4, 6), 800),
         *((Spectral(alpha, LONG), (1, 2, 4, 16), 480) for alpha in (0.55, 1.0)),
     ),
@@ -83,19 +85,19 @@ PAPER = Chosen(
     adam_steps=4000,
     sequences=4096,
     long_cells=(
-        # of rank 2 the error is gone after a thousand steps, of rank 6 it is not
+        # at rank 2 the error vanishes within a thousand steps, at rank 6 it does not
         *((Spectral(alpha, 6), m_h) for alpha in (0.55, 1.0) for m_h in (4, 5, 6, 8)),
         *((Spectral(alpha, LONG), 8) for alpha in (0.55, 1.0)),
     ),
     seconds=(6.0, 37.0, 60.0),
 )
-#: Adam too is given small batches throughout
+#: Small batches throughout, for Adam too
 _SMALL: Settings = {"first_batch": 32, "batch": 32}
 CHOSEN: Mapping[Preset, Chosen] = {"quick": QUICK, "paper": PAPER}
 
 
 def plan(preset: Preset) -> Plan:
-    """Bounds and compiled errors of every target, then the fits."""
+    """Plan the bounds and compiled errors of every target, then the fits."""
     chosen = CHOSEN[preset]
     n, (coupled, adam, long) = chosen.sequences, chosen.seconds
     bounds: Plan = [
@@ -138,26 +140,26 @@ def plan(preset: Preset) -> Plan:
 
 
 def conclude(results: Results) -> Conclusion:
-    """The four curves, their slopes, and what they say of Theorem 4.1 and Fig. 1."""
+    """Draw the four curves, fit their slopes, and decide the claims of Theorem 4.1 and Fig. 1."""
     runs = Runs.read(results)
     return Conclusion(paragraphs(runs), figures(runs), tables(runs), claims(runs))
 
 
-#: A compiled error at most this is zero in float64
+#: A compiled error of at most this is zero in float64
 ZERO = 1e-20
-#: Errors "fall" when the last one is at most this part of the first
+#: Errors "fall" when the last is at most this share of the first
 FALLEN = 0.9
-#: Trained errors beyond the rank "vanish" when they are at most this part of those before it
+#: Trained errors for m_h >= r "vanish" when they are at most this share of that at the last m_h < r
 VANISHED = 0.1
 #: A slope whose interval is wider than this decides nothing
 WIDE = 1.5
-#: Errors depend on m_h at all when chance explains so good a fit at most this often
+#: Errors depend on m_h when the p-value against a constant error is at most this
 CHANCE = 0.05
-#: The error of training is that of the POD within this factor
+#: The errors of training and of the POD count as equal within this factor
 SAME = 2.0
-#: Training "until the loss does not decrease" is a good estimate within this factor
+#: Training "until the loss does not decrease" counts as a good estimate within this factor
 ESTIMATE = 2.0
-#: The curves as claims name them
+#: Names of the curves in claims
 _CURVE = {
     "compiled": "compiled",
     "strong": "trained",
@@ -168,7 +170,7 @@ _claim = partial(claim_of, "fig1")
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """One claim a sentence; what the results cannot decide is open."""
+    """Make one claim per sentence of the paper; what the results cannot decide is open."""
     return (
         _falls(runs),
         _possible(runs),
@@ -183,18 +185,19 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
 
 
 def _falls(runs: Runs) -> Claim:
-    """Decided by the last error below the rank over the first, for compiled and trained."""
+    """Decide by error(largest m_h below the rank) / error(least m_h), compiled and trained."""
     both = ("compiled", "strong")
     found = {(t, curve): runs.fallen(t, curve) for t in TARGETS for curve in both}
     seen = {key: r for key, r in found.items() if math.isfinite(r)}
-    told = {f"{t.name}, {_CURVE[curve]}": f"{r:.2g}" for (t, curve), r in seen.items()}
+    wording = {f"{t.name}, {_CURVE[curve]}": f"{r:.2g}" for (t, curve), r in seen.items()}
     worst = max(seen.values(), default=math.nan)
     return _claim(
         "falls",
         "Sec. 5.1, Fig. 1",
         "The error falls as m_h grows.",
         judge(worst <= FALLEN, worst >= 1, enough={curve for _, curve in seen} == {*both}),
-        f"Error at the largest m_h < r over that at the least: {listed(told)}.",
+        "Error at the largest m_h < r divided by that at the least m_h: "
+        f"{listed(wording, runs.trained)}.",
         worst,
     )
 
@@ -207,7 +210,7 @@ def _possible(runs: Runs) -> Claim:
         "Sec. 5.1",
         "If r is finite, perfect approximation is possible as soon as m_h >= r, with m_FF large.",
         judge(largest <= ZERO, largest > ZERO),
-        f"The compiled Transformer with exact bases has an error of at most {largest:.2g} in "
+        f"The compiled Transformer with exact bases has an error of at most {largest:.2g} in all "
         f"{len(found)} cells with m_h >= r."
         if found
         else "Not run.",
@@ -220,12 +223,13 @@ def _trained_vanishes(runs: Runs) -> Claim:
         curve: {t.name: ratio for t in FINITE if (ratio := runs.beyond(t, curve)).known}
         for curve in ("strong", "long", "paper")
     }
-    told = {f"{_CURVE[curve]}, {t}": i for curve, some in found.items() for t, i in some.items()}
-    # longer training decides where there is any: what training has not reached yet is no floor
+    wording = {f"{_CURVE[curve]}, {t}": i for curve, some in found.items() for t, i in some.items()}
+    # where there are longer fits they decide: an error that is still falling is not a floor
     strong = list((found["strong"] | found["long"]).values())
     verdict = judge(
         all((i.value if math.isnan(i.high) else i.high) <= VANISHED for i in strong),
-        # one seed that stopped early refutes nothing: zero is possible, as the compiled one shows
+        # one seed that stopped early refutes nothing: the compiled Transformer shows that zero is
+        # possible
         len(runs.trained.where(curve="strong").seeds) > 1 and any(i.low > VANISHED for i in strong),
         enough=len(strong) >= 3,
     )
@@ -233,32 +237,32 @@ def _trained_vanishes(runs: Runs) -> Claim:
     correction = ""
     if verdict == "holds" and adam > VANISHED:
         correction = (
-            f"With the strong recipe; with Adam, its steps capped here, the largest ratio is "
-            f"{adam:.2g}: the optimiser's doing, or the cap's."
+            "It holds with the strong recipe. With Adam, whose steps are capped here, the "
+            f"largest ratio is {adam:.2g}, which is due to the optimiser or to the cap."
         )
     return _claim(
         "vanishes",
         "Fig. 1",
         "The error of the trained Transformer vanishes for m_h >= r.",
         "holds when corrected" if correction else verdict,
-        "No trained error is zero; error at m_h >= r over that at the last m_h < r: "
-        f"{listed(told)} (vanishing is taken as at most {VANISHED:g}).",
+        "No trained error is exactly zero. Error at m_h >= r divided by that at the last m_h < r: "
+        f"{listed(wording, runs.trained)} (at most {VANISHED:g} counts as vanishing).",
         max(strong, key=lambda i: i.value, default=None),
         correction,
     )
 
 
 def _rate(runs: Runs, target: Spectral, curve: str) -> Claim:
-    """The rate of the construction in the proof, whose error is exact, or of trained models."""
+    """Decide the rate of the proof's construction, whose error is exact, or of trained models."""
     built = curve == "compiled"
     found = runs.law(target, curve)
     verdict: Verdict = "open"
-    correction = told = ""
+    correction = wording = ""
     if found is not None:
-        # with one seed a floor of training cannot be told from a rate
+        # with one seed a floor of training cannot be distinguished from a rate
         enough = built or len(runs.of(target, curve).seeds) > 1
         faster = found.b.low > target.rate
-        # trained errors that fall more slowly refute nothing: training may not have got there
+        # trained errors that fall more slowly refute nothing: training may not have converged
         slower = built and found.b.high < target.rate
         verdict = judge(
             found.b.low <= target.rate <= found.b.high and found.b.high - found.b.low <= WIDE,
@@ -267,8 +271,8 @@ def _rate(runs: Runs, target: Spectral, curve: str) -> Claim:
         )
         if verdict == "does not hold":
             correction = _FASTER if faster else _SLOWER
-        told = (
-            f"Fitted, a m_h^-b + c has b = {found} and c = {found.c:.2g}, claimed is b = "
+        wording = (
+            f"The fit of a m_h^-b + c gives b = {found} and c = {found.c:.2g}; the claim is b = "
             f"{target.rate:.3g}. "
         )
     whose = "the construction in the proof" if built else "trained Transformers"
@@ -278,21 +282,21 @@ def _rate(runs: Runs, target: Spectral, curve: str) -> Claim:
         f"For r = ∞ and σ_k = k^-{target.alpha:g} the error of {whose} decays like "
         f"m_h^-{target.rate:.3g} + constant.",
         verdict,
-        f"{told}As a power without a constant the exponent is {runs.slope(target, curve).shown}.",
+        f"{wording}Exponent of a power law without a constant: {runs.slope(target, curve).shown}.",
         found.b if found is not None else None,
         correction,
     )
 
 
-_FASTER = "It falls faster: the singular values bound the error, but do not set its rate."
+_FASTER = "It falls faster: the singular values bound the error but do not determine its rate."
 _SLOWER = (
-    "It falls more slowly than the singular values promise: the proof overlooks the pair s = t, "
-    "whose share of the logits' error falls more slowly."
+    "It falls more slowly than the singular values suggest: the proof overlooks the pair s = t, "
+    "whose contribution to the error of the logits falls more slowly."
 )
 
 
 def _rank(runs: Runs) -> Claim:
-    """From each rank to the next the error must grow; beyond the lower one it is zero there."""
+    """Decide by the ratio of errors from one rank to the next, for m_h below the lower rank."""
     by_ranks: dict[str, list[float]] = {}
     for low, high in pairwise(TARGETS):
         if low.alpha == high.alpha:
@@ -300,24 +304,24 @@ def _rank(runs: Runs) -> Claim:
             grown = both.over(runs.of(low, "strong"), "size", "seed")
             by_ranks.setdefault(f"{low.rank_name} to {high.rank_word}", []).extend(grown)
     found = {word: geometric_mean(each) for word, each in by_ranks.items() if each}
-    told = "; ".join(f"{word} by {ratio}" for word, ratio in found.items())
+    wording = "; ".join(f"{word} by {ratio}" for word, ratio in found.items())
     return _claim(
         "grows-with-rank",
         "Sec. 5.1",
         "For a fixed m_h the error increases with the rank of the target.",
         judge_each(found.values(), lambda one: one.low > 1, lambda one: one.high < 1, least=2),
-        "The error grows (strong recipe, over all m_h below both ranks, α and seeds) from "
-        f"{told or 'no rank yet'}.",
+        "Growth of the error (strong recipe; mean over all m_h below both ranks, both α and all "
+        f"seeds): from {wording or 'no rank yet'}.",
         min(found.values(), key=lambda ratio: ratio.value, default=None),
     )
 
 
 def _printed(runs: Runs) -> Claim:
-    """The number printed, the exponent printed, and whether the bound as corrected holds."""
+    """Decide by the printed number, the printed exponent, and the bound as corrected."""
     cells = [row for t in TARGETS for row in runs.rows_below(t).values()]
     most = max((row.l1 / row.printed for row in cells), default=math.nan)
     slopes = {t: runs.slope_l1(t) for t in ENDLESS}
-    told = {
+    wording = {
         t.name: f"{s.shown} (printed {-t.rate:.3g}, by Cauchy-Schwarz {-t.rate / 2:.3g})"
         for t, s in slopes.items()
     }
@@ -331,22 +335,22 @@ def _printed(runs: Runs) -> Claim:
     if most <= 1 and slower and proved:
         verdict = "holds when corrected"
         correction = (
-            "The construction's own L1 error falls more slowly than the printed exponent for "
-            f"{'; '.join(slower)}, so that only the factor τ² C0 keeps the printed "
-            "number above it. The proof inserts the squared tail where the tail belongs (Eq. "
-            "46-50), which has the exponent α - 1/2, and leaves out the pair s = t, which falls "
-            "more slowly still; with both, and C0 = max(.., 1) for the minimum printed, the bound "
-            "holds."
+            "The L1 error of the construction falls more slowly than the printed exponent for "
+            f"{'; '.join(slower)}, so that only the large factor τ² C0 keeps the printed "
+            "bound above it. The proof uses the squared tail where the tail belongs (Eq. 46-50), "
+            "whose exponent is α - 1/2, and omits the pair s = t, which falls more slowly still. "
+            "With both corrected, and with the maximum max(.., 1) in C0 instead of the printed "
+            "minimum, the bound holds."
         )
     return _claim(
         "theorem-printed",
         "Theorem 4.1, Eq. 17",
         "The L1 error is at most τ² C0 C1 m_h^-(2α-1), if the feed-forward networks are exact.",
         verdict,
-        f"The printed number over the compiled L1 error is "
-        f"{f'{1 / most:.3g}' if cells else 'unknown'} at the least, in {len(cells)} "
+        f"The printed bound divided by the compiled L1 error is at least "
+        f"{f'{1 / most:.3g}' if cells else 'unknown'}, over {len(cells)} "
         f"cells with m_h < r; its factor τ² C0 is large. Exponents of the compiled L1 error: "
-        f"{listed(told)}.",
+        f"{listed(wording)}.",
         1 / most,
         correction,
     )
@@ -361,13 +365,13 @@ def _rigorous(runs: Runs) -> Claim:
     return _claim(
         "theorem-rigorous",
         "Theorem 4.1, as proved",
-        "With the tail itself for its square, and with the pair s = t, the bound of the proof is "
-        "an upper bound.",
+        "With the tail in place of its square, and with the pair s = t included, the bound of the "
+        "proof is an upper bound.",
         judge(above == len(rows), above < len(rows), enough=bool(rows)),
         f"In {above} of {len(rows)} cells it lies above the compiled error in both norms. In mean "
-        f"squared error it is larger by a factor of {tight.shown}, and in {idle} of "
-        f"{len(below_rank)} cells with m_h < r it is above what any model in the range of f "
-        "reaches.",
+        f"squared error it is larger by a factor of {tight.shown}. In {idle} of "
+        f"{len(below_rank)} cells with m_h < r it says nothing, because every model whose outputs "
+        "stay within the range of f is below it.",
         tight,
     )
 
@@ -375,7 +379,7 @@ def _rigorous(runs: Runs) -> Claim:
 def _pod(runs: Runs) -> Claim:
     gain = runs.gains(*TARGETS)
     each = {t.name: runs.gains(t) for t in TARGETS}
-    # training that ends above the POD says nothing: the POD's error can be had
+    # training that ends above the POD's error refutes nothing: that error is attainable
     verdict = judge(gain.low >= 1 / SAME and gain.high <= SAME, gain.low > SAME)
     return _claim(
         "pod-sets-error",
@@ -383,21 +387,21 @@ def _pod(runs: Runs) -> Claim:
         "The approximation of ρ by the attention is a low-rank approximation, so that the error in "
         "m_h is that of the truncated POD.",
         verdict,
-        "Error of the truncated POD over that of training with F = f = id, where m_h < r: "
+        "Error of the truncated POD divided by that of training with F = f = id, where m_h < r: "
         f"{gain.shown}; {listed(each)}.",
         gain,
-        "The POD is best in L2 for the logits of independent tokens; the output has only the mean "
-        "of x(s) under the weights. The table of logits has the parts."
+        "The POD is the best approximation in L2 of the logits of independent tokens, but the "
+        "output depends only on the weighted mean of x(s). The table of logits shows the parts."
         if verdict == "does not hold"
         else "",
     )
 
 
 def _enough_epochs(runs: Runs) -> Claim:
-    """Refuted when most cells are above the factor, confirmed when most are below it.
+    """Refute if most ratios exceed the factor, confirm if most do not.
 
-    Only fits that ended by themselves count: the others were stopped while their loss may still
-    have been falling.
+    Only fits that stopped by themselves count: the loss of the others may still have been
+    falling.
     """
     found = runs.ratios("paper", "strong")
     adam, strong = (runs.trained.where(curve=curve) for curve in ("paper", "strong"))
@@ -409,30 +413,30 @@ def _enough_epochs(runs: Runs) -> Claim:
         "App. C",
         "Training until the loss does not decrease estimates the approximation error.",
         judge(above <= 0.25 * len(each), above >= 0.75 * len(each), enough=len(each) >= 3),
-        "Error by the paper's recipe (Adam, its steps capped here) over that by the strong recipe, "
-        f"same target, m_h and seed: {found.shown} over {found.count} fits, of which {len(each)} "
-        f"ended before their last step, as the statement asks; in {above} of these the ratio is "
-        f"more than {ESTIMATE:g}.",
+        "Error with the paper's recipe (Adam, its steps capped here) divided by that with the "
+        f"strong recipe, for the same target, m_h and seed: {found.shown} over {found.count} fits. "
+        f"{len(each)} of these fits stopped because the loss no longer decreased, as the statement "
+        f"requires; in {above} of them the ratio is more than {ESTIMATE:g}.",
         found,
     )
 
 
 def figures(runs: Runs) -> tuple[Figure, ...]:
-    """The paper's figure, and the four curves for every target."""
+    """Draw the paper's figure, and the four curves for every target."""
     paper = Figure(
         "fig1",
         "Error against head size",
-        "As the paper's Fig. 1: mean squared error of the trained Transformer (strong recipe) for "
-        "three ranks, with intervals over seeds, and the slope -(2α-1) that the paper draws, "
-        "from the first error of r = ∞. " + _slope_words(runs),
+        "The paper's Fig. 1: mean squared error of the trained Transformer (strong recipe) for "
+        "three ranks, with intervals over seeds, and the paper's slope -(2α-1), drawn from the "
+        "first error of r = ∞. " + _slope_words(runs),
         tuple(_as_printed(runs, target) for target in ENDLESS),
     )
     four = Figure(
         "fig1-curves",
         "Bounds, compiled and trained Transformers",
         "Mean squared errors. The printed bound is Eq. 17, which the paper states in L1 and "
-        "compares with these; the rigorous one is the bound as proved. Compiled errors for "
-        "m_h >= r are zero in float64 and rigorous bounds there are those of the arithmetic; "
+        "compares with mean squared errors; the rigorous bound is the bound as proved. For "
+        "m_h >= r compiled errors are zero in float64 and rigorous bounds are rounding errors; "
         "neither is drawn.",
         tuple(_four_curves(runs, target) for target in TARGETS),
     )
@@ -464,51 +468,52 @@ def _panel(title: str, series: Sequence[Series]) -> Curves:
 
 
 def tables(runs: Runs) -> tuple[Table, ...]:
-    """Slopes, errors, and what training does to the logits."""
+    """Tabulate slopes, errors, and how training changes the logits."""
     slopes = curves.slope_table(runs, [target for target in TARGETS if target.rank > 2])
     return slopes, curves.error_table(runs, TARGETS), curves.logit_table(runs.couplings, TARGETS)
 
 
 def paragraphs(runs: Runs) -> tuple[str, ...]:
-    """What was run and what came out, in numbers."""
-    told = (_setting_words(runs), _rate_words(runs), _gain_words(runs), _optimiser_words(runs))
-    return tuple(text for text in told if text)
+    """Say what was run and what was found."""
+    wording = (_setting_words(runs), _rate_words(runs), _gain_words(runs), _optimiser_words(runs))
+    return tuple(text for text in wording if text)
 
 
 def _setting_words(runs: Runs) -> str:
     trained, adam = (runs.trained.where(curve=curve) for curve in ("strong", "paper"))
     seeds = "one seed" if len(trained.seeds) == 1 else f"{len(trained.seeds)} seeds"
     return (
-        "Targets of sec. 5.1 with σ_k = k^-α for k <= r, F = f = id and 16 tokens uniform on "
-        f"[0, 1]. r = ∞ is a sum of {LONG} terms: for α <= 1 the series diverges on the diagonal "
-        f"u = v, where Eq. 8 would have no value. {len(trained)} fits of the full model by the "
-        f"strong recipe ({seeds}{trained.steps}), {len(runs.couplings)} with F and f "
-        f"held at the identity, {len(adam)} by the paper's Adam with its steps "
-        f"capped{adam.steps}. All errors are mean squared errors on fresh inputs."
+        "The targets are those of Sec. 5.1 with σ_k = k^-α for k <= r, F = f = id and 16 tokens "
+        f"uniform on [0, 1]. r = ∞ is a sum of {LONG} terms: for α <= 1 the series diverges on the "
+        f"diagonal u = v, where Eq. 8 would have no value. The results are from {len(trained)} "
+        f"fits of the full model with the strong recipe ({seeds}{trained.steps}), "
+        f"{len(runs.couplings)} fits with F and f held at the identity, and {len(adam)} fits with "
+        f"the paper's Adam, its steps capped{adam.steps}. All errors are mean squared errors on "
+        "fresh inputs."
     )
 
 
 def _rate_words(runs: Runs) -> str:
-    told, zero = _slope_words(runs), runs.compiled_beyond(FINITE)
+    wording, zero = _slope_words(runs), runs.compiled_beyond(FINITE)
     fallen = [i.value for i in (runs.beyond(t, "strong") for t in FINITE) if i.known]
     if not zero:
-        return told
-    told += f" For m_h >= r the compiled error is {max(zero):.2g}"
+        return wording
+    wording += f" For m_h >= r the compiled error is {max(zero):.2g}"
     if fallen:
-        told += (
-            f"; the trained one is {geometric_mean(fallen).value:.2g} times that at the last "
+        wording += (
+            f"; the trained error is {geometric_mean(fallen).value:.2g} times that at the last "
             "m_h < r: it falls, but no training reaches zero"
         )
-    return told + "."
+    return wording + "."
 
 
 def _slope_words(runs: Runs) -> str:
-    told = [
+    wording = [
         f"for {t.name} trained {runs.slope(t, 'strong').shown}, "
         f"compiled {runs.slope(t, 'compiled').shown}, claimed {-t.rate:.3g}"
         for t in ENDLESS
     ]
-    return f"Exponents of the error in m_h: {'; '.join(told)}."
+    return f"Exponents of the error in m_h: {'; '.join(wording)}."
 
 
 def _gain_words(runs: Runs) -> str:
@@ -517,24 +522,24 @@ def _gain_words(runs: Runs) -> str:
         return ""
     return (
         "With F = f = id and m_h < r the error of the truncated POD is "
-        f"{gain} times that of training. The gauge has no part in it: the sines have no mean, so "
-        "that projecting constants out leaves the POD of these couplings as it is. "
+        f"{gain} times that of training. The gauge does not explain this: the sines have mean "
+        "zero, so that removing constants does not change the POD of these couplings. "
         f"{curves.logit_words(runs.couplings)}{_gauge_words(runs.gauges)}"
     )
 
 
 def _gauge_words(found: curves.Gauges) -> str:
-    """What the gauge is worth, in a sentence."""
+    """Say in one sentence how much the gauge improves the compiled error."""
     if not found:
         return ""
     each = [one.outcome for one in found]
     lost = geometric_mean([one.shifted_without / one.plain_without for one in each])
     kept = max(abs(one.shifted_with / one.plain_without - 1) for one in each)
     return (
-        "What the gauge is worth shows when the same map is written with "
-        f"ρ + {curves.SHIFT:g} cos 2πu: compiled without the gauge its error is "
-        f"{lost.value:.3g} times as large at r = {found[0].job.rank}, m_h = {found[0].job.m_h}, "
-        f"with it the error is the same to {max(kept, 1e-16):.1g}."
+        "The effect of the gauge shows when the same map is written with "
+        f"ρ + {curves.SHIFT:g} cos 2πu: compiled without the gauge, its error at "
+        f"r = {found[0].job.rank}, m_h = {found[0].job.m_h} is {lost.value:.3g} times as large; "
+        f"with the gauge, the error is the same to {max(kept, 1e-16):.1g}."
     )
 
 
@@ -542,13 +547,14 @@ def _optimiser_words(runs: Runs) -> str:
     text = ""
     adam = runs.ratios("paper", "strong")
     if adam.known:
-        text = f"Adam ends {adam} times higher than the strong recipe ({adam.count} cells). "
+        text = f"The error of Adam is {adam} times that of the strong recipe ({adam.count} cells). "
     longer = {t.name: runs.ratios("strong", "long", target=t) for t in TARGETS}
     seen = {name: ratio for name, ratio in longer.items() if ratio.known}
     if seen:
         text += (
-            "The strong recipe has larger steps and smaller batches here than its own; its error "
-            f"over that of the recipe as it stands and longer training: {listed(seen)}."
+            "The strong recipe is used here with a larger step size and smaller batches than its "
+            "defaults. Its error divided by that of the unchanged recipe, which trains longer: "
+            f"{listed(seen)}."
         )
     return text.strip()
 

@@ -1,13 +1,13 @@
-"""Fig. 2: the logits' singular values of a ViT over images, head by head.
+"""Fig. 2: the singular values of a ViT's logits over images, for every head.
 
-The paper shows violins for the first head of a ViT-B/16. Here the model is that of Fig. 3 with the
-largest head size, trained four times as long, so that what is looked at has learned (quick: as in
-Fig. 3, the same job). The first layer's first head is drawn as in the paper, the last layer's
-beside it, and all heads are summed up, with and without what softmax cannot see, and beside the
-untrained model. Muon, which trains them, moves weights by as much in every direction, so models
-trained by AdamW are there to compare, with those of Fig. 3. The rules of the verdicts were written
-before any result of the full preset was seen, but for the step of a share of heads, of which there
-were fewer after a change of the model (docs/reproduction.md).
+The paper shows violins for the first head of a ViT-B/16. The model here is that of Fig. 3 with the
+largest head size, trained four times as long, so that it has learned something (quick: the same job
+as in Fig. 3). The first head of the first layer is drawn as in the paper, and that of the last
+layer beside it. All heads are summarised with and without the softmax gauge, and before training.
+Muon, which trains these models, changes the weights equally in all directions; models trained with
+AdamW are therefore compared with those of Fig. 3. The rules of the verdicts were written before any
+result of the full preset was seen, except for the step of a share of heads: a change of the model
+reduced their number (docs/reproduction.md).
 """
 
 import math
@@ -24,16 +24,16 @@ from attnrate.figures.figure import Figure, Matrix, Panel, Table, Violins, violi
 from attnrate.statistics import Interval, mean
 
 _EPOCHS = 4 * images.EPOCHS
-#: "Concentrated": the deviation over images is at most so large a share of the mean
+#: "Concentrated": the standard deviation over images is at most this share of the mean
 _SPREAD = 0.5
-#: "Low rank": 99 % of the energy within so large a share of the head size
+#: "Low rank": the rank that holds 99 % of the energy is at most this share of the head size
 _SHARE = 0.25
-#: Of all heads, this share must be of low rank
+#: At least this share of all heads must have low rank
 _MOST_HEADS = 0.9
-#: A model with a larger test error has hardly learned anything that its spectra could tell of
+#: A model with a larger test error has learned too little for its spectra to mean anything
 _LEARNED = 0.6
 _OPTIMIZERS = {"muon": "Muon", "adamw": "AdamW"}
-#: The ranks of all heads that are told: trained, without what softmax cannot see, untrained
+#: The reported ranks of all heads: trained, trained under the softmax gauge, untrained
 Ranks = Callable[[images.Spectra], images.Heads]
 RANKS: Mapping[str, Ranks] = {
     "trained": lambda spectra: spectra.rank99,
@@ -41,11 +41,11 @@ RANKS: Mapping[str, Ranks] = {
     "before training": lambda spectra: spectra.untrained_rank99,
 }
 _UNTRAINED = "The models have learned too little for a verdict."
-_TOO_FEW = "One seed has no interval over seeds."
+_TOO_FEW = "A single seed has no interval."
 
 
 def plan(preset: Preset) -> Plan:
-    """Models that are trained for longer, and some to compare; quick has those of Fig. 3."""
+    """Plan models that train longer, and models to compare with; quick has those of Fig. 3."""
     if preset == "quick":
         return images.largest_jobs(preset)
     seeds, m_h = range(images.PRESETS[preset].seeds), images.PRESETS[preset].sizes[-1]
@@ -55,7 +55,7 @@ def plan(preset: Preset) -> Plan:
 
 
 def conclude(results: Results) -> Conclusion:
-    """Violins of two heads, a map of all, and the claims."""
+    """Draw violins of two heads and a map of all heads, and decide the claims."""
     found = images.profiled(results)
     done = [one for one in found if not beside(one)]
     claims = _claims(done)
@@ -65,20 +65,20 @@ def conclude(results: Results) -> Conclusion:
 
 
 def beside(one: images.Profiled) -> bool:
-    """Whether a model is there to compare optimisers, trained as long as those of Fig. 3 are."""
+    """Whether a model is for comparing optimisers: it was trained as long as those of Fig. 3."""
     return one.job.image.epochs == images.EPOCHS
 
 
 def variation(head: images.FirstHead) -> float:
-    """Deviation over mean of σ_k over images, averaged with the energies of the mean spectrum."""
+    """The relative deviation of σ_k over images, averaged over k with weights σ_k²."""
     energy = np.square(np.mean(head.groups, 0))
     return float(np.average(head.variation, weights=energy))
 
 
 def _low_rank_heads(done: Sequence[images.Profiled], ranks: Ranks) -> Interval:
-    """The share of heads whose median rank is at most a quarter of m_h, over seeds.
+    """The share of heads whose median rank is at most a quarter of m_h: mean over seeds.
 
-    One head of one seed more or less makes a step.
+    Its interval is at least as wide as the step that one head of one seed makes.
     """
     low = [np.array(ranks(one.spectra)) <= _SHARE * one.m_h for one in done]
     heads = sum(each.size for each in low)
@@ -89,7 +89,7 @@ def _low_rank_heads(done: Sequence[images.Profiled], ranks: Ranks) -> Interval:
 def _claims(done: Sequence[images.Profiled]) -> tuple[Claim, ...]:
     learned = bool(done) and max(one.found.test_error for one in done) <= _LEARNED
     spread = mean([variation(one.spectra.first) for one in done])
-    step = 1 / done[0].m_h if done else 0.0  # what one dimension more or less makes
+    step = 1 / done[0].m_h if done else 0.0  # the change that one dimension makes
     ranks = [one.spectra.first.rank99[2] / one.m_h for one in done]
     rank = mean(ranks).no_finer_than(step).within(0.0, 1.0)
     heads, gauged, before = (_low_rank_heads(done, ranks) for ranks in RANKS.values())
@@ -108,24 +108,24 @@ def _claims(done: Sequence[images.Profiled]) -> tuple[Claim, ...]:
             "The singular values of the attention matrix are concentrated over inputs.",
             spread,
             at_most(spread, _SPREAD),
-            "deviation over mean of σ_k over images, averaged by energy, first head: "
-            f"{spread} (asked: at most {_SPREAD}).",
+            "relative standard deviation of σ_k over images in the first head, averaged with "
+            f"weights σ_k²: {spread} (limit: at most {_SPREAD}).",
         ),
         claim(
             "first-head-low-rank",
             "The first head's logits have low rank: their singular values decay fast.",
             rank,
             at_most(rank, _SHARE),
-            "the rank that holds 99 % of the energy on 95 % of the images, as a share of m_h: "
-            f"{rank} (asked: at most {_SHARE}).",
+            "the rank that holds 99 % of the energy for 95 % of the images, as a share of m_h: "
+            f"{rank} (limit: at most {_SHARE}).",
         ),
         claim(
             "all-heads-low-rank",
-            "Low rank is there in practice: in all heads, not in one.",
+            "Low rank is found in practice: in all heads, not in one only.",
             heads,
             at_least(heads, _MOST_HEADS),
-            f"share of heads whose rank at 99 % of the energy is at most m_h / 4: {heads} (asked: "
-            f"{_MOST_HEADS}); without what softmax cannot see: {gauged}; before any training: "
+            f"share of heads whose rank at 99 % of the energy is at most m_h / 4: {heads} (limit: "
+            f"at least {_MOST_HEADS}); under the softmax gauge: {gauged}; before training: "
             f"{before}.",
         ),
     )
@@ -135,27 +135,28 @@ def _paragraphs(
     found: Sequence[images.Profiled], done: Sequence[images.Profiled], claims: Sequence[Claim]
 ) -> tuple[str, ...]:
     def ranks(ours: Sequence[images.Profiled]) -> list[Interval]:
-        """The mean rank of all heads, over models: of each of RANKS."""
+        """For each entry of RANKS the mean rank of all heads, averaged over models."""
         return [mean([float(np.mean(of(one.spectra))) for one in ours]) for of in RANKS.values()]
 
     trained, _, untrained = ranks(done)
-    told = (
-        f" The mean rank at 99 % of all heads is {untrained} before training and {trained} after "
+    wording = (
+        f" The mean rank over all heads is {untrained} before training and {trained} after "
         f"{len(done[0].found.epochs)} epochs of {_trained_by(done[0])}"
     )
     for optimizer in _OPTIMIZERS.values():
         ours = [one for one in found if beside(one) and _trained_by(one) == optimizer]
         if ours:
             trained, gauged, _ = ranks(ours)
-            told += (
+            wording += (
                 f"; {trained} after {len(ours[0].found.epochs)} epochs of {optimizer}, {gauged} "
-                f"with row means out, at a test error of {_test_error(ours)}"
+                f"under the softmax gauge, at a test error of {_test_error(ours)}"
             )
     return (
-        f"Logits of trained ViTs ({len(done)} of them) with m_h = {done[0].m_h} on test "
-        f"images of CIFAR-10, test error {_test_error(done)}; the paper has a ViT-B/16, ours is "
-        "smaller. Singular values are those of the matrix that goes into softmax, over their "
-        "length. Here rank is that of the median image." + f"{told}.",
+        f"Logits of {len(done)} trained ViT{'' if len(done) == 1 else 's'} with m_h = "
+        f"{done[0].m_h} on test images of CIFAR-10, test error {_test_error(done)}; the paper has "
+        "a ViT-B/16, ours is smaller. Singular values are those of the matrix of logits, divided "
+        "by the length T of the sequence. The rank of a head is the rank that holds 99 % of the "
+        "energy for the median image." + f"{wording}.",
         decided(claims),
     )
 
@@ -187,27 +188,27 @@ def _figures(one: images.Profiled) -> tuple[Figure, ...]:
         Figure(
             "fig2-violins",
             "Singular values of the logits over images (Fig. 2)",
-            f"Seed {one.job.seed}, m_h = {one.m_h}. A violin a singular value; "
-            "values at the rounding of the arithmetic are left out.",
+            f"Seed {one.job.seed}, m_h = {one.m_h}. One violin per singular value; values at "
+            "rounding level are left out.",
             violins,
         ),
         Figure(
             "fig2-every-head",
             "The largest singular values of every head over images",
-            f"Seed {one.job.seed}, as above for all heads.",
+            f"Seed {one.job.seed}. One violin per singular value, for all heads.",
             tuple(every),
         ),
         Figure(
             "fig2-heads",
             "All heads: the rank that holds 99 % of the energy",
-            "The median over images; shades reach up to m_h.",
+            "The median over images; the scale ends at m_h.",
             tuple(maps),
         ),
     )
 
 
 def _violins(title: str, rows: Sequence[Sequence[float]]) -> Panel:
-    """One violin a singular value."""
+    """Draw one violin per singular value."""
     values = tuple(violin_values(row) for row in rows)
     floor = images.ROUNDING * max(max(row) for row in values)
     count = sum(row[len(row) // 2] > floor for row in values)
@@ -228,12 +229,13 @@ def _table(found: Sequence[images.Profiled]) -> Table:
             "seed": lambda one: one.job.seed,
             "test error": lambda one: one.found.test_error,
             "mean rank at 99 %": mean_rank("trained"),
-            "the same, row means out": mean_rank("trained, row means out"),
+            "mean rank at 99 %, row means out": mean_rank("trained, row means out"),
             "before training": mean_rank("before training"),
             "deviation / mean, first layer": lambda one: variation(one.spectra.first),
             "deviation / mean, last layer": lambda one: variation(one.spectra.last),
         },
-        "Ranks are medians over images, averaged over all heads.",
+        "Ranks are medians over images, averaged over all heads. Row means out: under the softmax "
+        "gauge.",
     )
 
 

@@ -1,18 +1,18 @@
 """Fig. 3: a ViT's spectra and its error on CIFAR-10 as the head size m_h grows.
 
 The paper has a ViT-B/16. Here thirty models are trained for this figure and Table 1, so each is
-small and sees the images a few times only: its errors are larger, and what is compared is how they
-depend on m_h. Fig. 2, which asks what trained heads are like, trains them for longer.
+small and sees the images only a few times. Its errors are larger than the paper's; the comparison
+is about how errors depend on m_h. Fig. 2, which examines trained heads, trains models for longer.
 
 The rules of the verdicts were written before any result of the full preset was seen. m_h doubles
-from one model to the next, so distances D between successive spectra sum up, and the spectra
-converge, just when D falls like a power of m_h: the slope over seeds must be negative, over all
-head sizes and over the larger half. Weights that nobody has trained have such a slope, too, so the
-last two spectra must also be near each other. The energy beyond m_h falls with m_h in any spectrum,
-so that its order says nothing; Theorem 4.1 says that the excess error is proportional to it, and
-that is tried on head sizes that did not make the factor. The exponent decides by whether its
-interval holds the paper's. The paper's "training error" is above 1, so it is a loss: ours is the
-cross entropy on training images.
+from one model to the next. The spectra therefore converge, as the sum of the distances D between
+successive spectra does, if D falls like a power of m_h: the slope over seeds must be negative, over
+all head sizes and over the larger half of them. Untrained weights have such a slope, too, so the
+last two spectra must also be close to each other. The energy beyond m_h falls with m_h in every
+spectrum, so that its order says nothing. But Theorem 4.1 says that the excess error is proportional
+to it, and that is tested on head sizes that were not used to fit the factor. The exponent holds if
+its interval contains the paper's. The paper's "training error" exceeds 1, so it must be a loss;
+ours is the cross entropy on training images.
 """
 
 import itertools
@@ -50,23 +50,23 @@ from attnrate.statistics import Interval, mean, slope
 
 #: Fig. 3(b) of the paper: m_h^-0.27 + 1.05
 PAPER_EXPONENT, PAPER_CONSTANT = 0.27, 1.05
-#: An interval of the exponent that reaches further than this times its lower end decides nothing
-#: in favour
+#: The paper's exponent is confirmed only if the upper end of the interval is at most this times the
+#: lower end
 _WIDEST = 8.0
-#: Fewer values than these cannot decide
+#: Least numbers of values for a decision
 _LEAST_DISTANCES, _LEAST_ERRORS, _LEAST_SIZES = 6, 8, 6
-#: Less would explain less than half of the variance
+#: Least share of the variance that counts as explained
 _EXPLAINED = 0.5
-#: Spectra so far apart, as a share of the largest one, are near; or as far as two seeds are
+#: Spectra are close if their distance is at most this share of |σ|, or that of two seeds
 _NEAR = 0.2
-_SMALL = "The models are small, and trained by Muon for a few epochs; the paper's is a ViT-B/16."
+_SMALL = "These models are small and trained for a few epochs with Muon; the paper has a ViT-B/16."
 _TOO_FEW = "This run has too few models to decide."
 _TOO_WIDE = "The interval is too wide to decide."
 
 
 @dataclass(frozen=True)
 class Measure:
-    """How good a model is: one number of its outcome, under its name."""
+    """A measure of how good a model is: its name, its words, and how it is read."""
 
     name: str
     word: str
@@ -78,14 +78,14 @@ TEST_LOSS = Measure("test_loss", "test loss", lambda found: found.test_loss)
 TRAIN_ERROR = Measure("train_error", "training error", lambda found: found.train_error)
 TEST_ERROR = Measure("test_error", "test error", lambda found: found.test_error)
 MEASURES = (TRAIN_LOSS, TEST_LOSS, TRAIN_ERROR, TEST_ERROR)
-#: By seed and larger m_h: how far successive spectra are apart, one value a group of images
+#: Distances of successive spectra, by seed and larger m_h; one value per group of images
 Distances = Mapping[int, Mapping[int, Sequence[float]]]
 Laws = Mapping[Measure, PowerLaw | None]
 V = TypeVar("V")
 
 
 def plan(preset: Preset) -> Plan:
-    """A model for every m_h and seed."""
+    """Plan one model for every m_h and seed."""
     run = PRESETS[preset]
     smaller = [
         image_job(preset, m_h, seed, profiled=True)
@@ -96,7 +96,7 @@ def plan(preset: Preset) -> Plan:
 
 
 def conclude(results: Results) -> Conclusion:
-    """Distances between spectra, the law of the errors, and whether one tells the other."""
+    """Compare the spectra, fit the law of the errors, and test whether one predicts the other."""
     done = profiled(results)
     sizes = [one.m_h for one in done]
     laws = {
@@ -117,7 +117,7 @@ def conclude(results: Results) -> Conclusion:
 
 
 def _grouped(done: Sequence[Profiled], key: Callable[[Profiled], int]) -> dict[int, list[Profiled]]:
-    """The models by that number, in its order; in each group from the smallest m_h on."""
+    """Group the models by `key`, in increasing order; each group is ordered by m_h."""
     found: dict[int, list[Profiled]] = {}
     for one in sorted(done, key=lambda one: (key(one), one.m_h)):
         found.setdefault(key(one), []).append(one)
@@ -133,12 +133,12 @@ def _by_seed(done: Sequence[Profiled]) -> dict[int, list[Profiled]]:
 
 
 def trained(one: Profiled) -> Sequence[Sequence[float]]:
-    """Spectra of the first head of the last layer, one a group of images."""
+    """Spectra of the first head of the last layer, one per group of images."""
     return one.spectra.last.groups
 
 
 def untrained(one: Profiled) -> Sequence[Sequence[float]]:
-    """The spectrum of the first head of the last layer before training, over all images."""
+    """The spectrum of the last layer's first head before training, over all images."""
     return (one.spectra.untrained_last,)
 
 
@@ -150,9 +150,10 @@ def distances(
     done: Sequence[Profiled],
     spectra: Callable[[Profiled], Sequence[Sequence[float]]] = trained,
 ) -> dict[int, dict[int, list[float]]]:
-    """By seed and larger m_h: |σ - σ'| of successive models, one value a group of images.
+    """Distances |σ - σ'| of successive models, by seed and by the larger m_h of the two.
 
-    They are shares of |σ| of that seed's largest model, so that they compare over seeds.
+    There is one value per group of images. Each is divided by |σ| of the seed's largest model,
+    so that seeds can be compared.
     """
     found: dict[int, dict[int, list[float]]] = {}
     for seed, ours in _by_seed(done).items():
@@ -165,22 +166,22 @@ def distances(
 
 
 def _apart(sigma: np.ndarray, other: np.ndarray) -> float:
-    """The distance of two spectra; the shorter one goes on with zeros."""
+    """The distance of two spectra; the shorter one is padded with zeros."""
     longer = np.zeros((2, max(len(sigma), len(other))))
     longer[0, : len(sigma)], longer[1, : len(other)] = sigma, other
     return float(np.linalg.norm(longer[0] - longer[1]))
 
 
 def _across(found: Mapping[int, Mapping[int, V]]) -> dict[int, list[V]]:
-    """By head size, the values of the seeds that have one."""
+    """Collect the values of all seeds by head size."""
     sizes = sorted({m_h for by_size in found.values() for m_h in by_size})
     return {m_h: [by[m_h] for by in found.values() if m_h in by] for m_h in sizes}
 
 
 def slopes(found: Distances, larger_half: bool = False) -> Interval:
-    """The exponent of distances as a power of m_h: one a seed, and the mean over seeds.
+    """The exponent of the distances as a power of m_h: fitted per seed, averaged over seeds.
 
-    Distances of one seed share their models, so that only seeds count as repetitions.
+    Distances of one seed share their models, so only seeds count as repetitions.
     """
     values = []
     for by_size in found.values():
@@ -193,7 +194,7 @@ def slopes(found: Distances, larger_half: bool = False) -> Interval:
 
 
 def seeds_apart(done: Sequence[Profiled]) -> list[float]:
-    """How far spectra of the largest model are apart over pairs of seeds, as shares of |σ|."""
+    """Distances between the largest model's spectra of every two seeds, as shares of |σ|."""
     if not done:
         return []
     sigma = [_mean_spectrum(one) for one in [*_by_size(done).values()][-1]]
@@ -205,10 +206,10 @@ def seeds_apart(done: Sequence[Profiled]) -> list[float]:
 
 
 def predictions(done: Sequence[Profiled]) -> dict[int, dict[int, tuple[float, float]]]:
-    """By seed and smaller m_h: the largest model's energy beyond m_h and the excess of the loss.
+    """By seed and m_h: (the largest model's energy beyond m_h, the excess training loss).
 
-    The energy is a share, the mean over all heads, with the rows' means, which softmax does not
-    see, taken out.
+    The energy is a share of the whole, averaged over all heads, under the softmax gauge. The
+    excess is the loss of the model with m_h minus that of the seed's largest model.
     """
     found: dict[int, dict[int, tuple[float, float]]] = {}
     for seed, ours in _by_seed(done).items():
@@ -226,10 +227,11 @@ def predictions(done: Sequence[Profiled]) -> dict[int, dict[int, tuple[float, fl
 
 
 def explained(pairs: Sequence[tuple[float, float]]) -> float:
-    """How much of the excess the energy explains, where excess = κ · energy: at most 1.
+    """The share of the variance of the excess that excess = κ · energy explains; at most 1.
 
-    κ comes from the other head sizes and so does the mean excess, which is what one would guess
-    without a spectrum: 1 - Σ (excess - κ energy)² / Σ (excess - mean)². NaN for fewer than three.
+    κ is fitted to the other head sizes. The comparison is with their mean excess, the best
+    guess without a spectrum: 1 - Σ (excess - κ energy)² / Σ (excess - mean)². NaN for fewer
+    than three pairs.
     """
     energy, excess = np.array(pairs, dtype=float).reshape(-1, 2).T
     if len(energy) < 3:
@@ -257,22 +259,22 @@ def _converge_claim(done: Sequence[Profiled]) -> Claim:
     enough = min(map(len, found.values()), default=0) >= _LEAST_DISTANCES
     verdicts = {below(whole, 0.0), below(larger, 0.0), at_most(last, near)} if enough else {"open"}
     verdict = judge(verdicts == {"holds"}, "does not hold" in verdicts)
-    evidence = "no two models are finished. "
+    evidence = "fewer than two models are finished. "
     if whole.count:
         more = f", over the larger half {larger}" if larger.count else ""
         evidence = (
             f"the slope of the distance between successive spectra over m_h is {whole}{more} "
-            "(asked: below 0). "
+            "(limit: below 0). "
         )
     if last.count:
         evidence = evidence if whole.count else ""
         evidence += (
-            f"The last distance is {last} of the spectrum (asked: at most {near:.2g}; {_NEAR}, or "
-            "as far as two seeds are apart). "
+            f"The last distance is {last} of |σ| (limit: at most {near:.2g}, the larger of {_NEAR} "
+            "and the distance of two seeds). "
         )
         if between:
             ends = f"{min(between):.3g} to {max(between):.3g}"
-            evidence += f"Two seeds of the largest model are {ends} apart. "
+            evidence += f"The distance between two seeds of the largest model is {ends}. "
         before = distances(done, untrained)
         rest = mean([by_size[max(by_size)][0] for by_size in before.values()])
         early = f"the slope was {slopes(before)}, " if whole.count else ""
@@ -291,7 +293,7 @@ def _converge_claim(done: Sequence[Profiled]) -> Claim:
 def _falls_claim(done: Sequence[Profiled]) -> Claim:
     m_h = [float(one.m_h) for one in done]
     found = mean([])
-    if len({*m_h}) > 1:  # of values at one place there is no slope
+    if len({*m_h}) > 1:  # a slope needs two different head sizes
         found = slope(m_h, [one.found.train_loss for one in done])
     enough = len(done) >= _LEAST_ERRORS
     verdict = below(found, 0.0) if enough else "open"
@@ -321,7 +323,7 @@ def _exponent_claim(law: PowerLaw | None) -> Claim:
             f"(the paper's constant: {PAPER_CONSTANT}). "
         )
         if not law.seen:
-            evidence += "A loss that does not depend on m_h fits about as well, or it rises. "
+            evidence += "A loss that is constant in m_h fits about as well, or the loss rises. "
         evidence += _closing(verdict, enough)
         low, high = (math.nan if end is None else end for end in law.limits[1:])
         found = Interval(b.value, low, high, b.count)
@@ -344,15 +346,15 @@ def _tail_claim(done: Sequence[Profiled]) -> Claim:
     said = ""
     if found.count:
         said = (
-            "share of the variance of the excess loss that is foretold by the energy of the "
-            f"largest model's spectra beyond m_h times a factor of other head sizes: {found} "
-            f"(asked: at least {_EXPLAINED}). "
+            "share of the variance of the excess loss that is explained by the energy of the "
+            "largest model's spectra beyond m_h, times a factor fitted to other head sizes: "
+            f"{found} (limit: at least {_EXPLAINED}). "
         )
     return claim_of(
         "fig3",
         "tail-predicts",
         "Sec. 5.2, Theorem 4.1",
-        "The decay of the singular values tells the error that a smaller head size leaves.",
+        "The decay of the singular values predicts the error of a smaller head size.",
         verdict,
         said + _closing(verdict, enough),
         found,
@@ -363,8 +365,8 @@ def _paragraphs(done: Sequence[Profiled], claims: Sequence[Claim]) -> tuple[str,
     sizes = [*_by_size(done)]
     best = min(done, key=lambda one: one.found.test_error)
     return (
-        f"{len(done)} ViTs with m_h from {sizes[0]} to {sizes[-1]}, everything else alike, values "
-        f"of full size in all; each saw {done[0].found.images} images of CIFAR-10 "
+        f"{len(done)} ViTs with m_h from {sizes[0]} to {sizes[-1]}, with everything else equal, "
+        f"the value size included; each saw {done[0].found.images} images of CIFAR-10 "
         f"{len(done[0].found.epochs)} times. {_SMALL} The least test error is "
         f"{best.found.test_error:.3f} (m_h = {best.m_h}).",
         decided(claims),
@@ -372,7 +374,7 @@ def _paragraphs(done: Sequence[Profiled], claims: Sequence[Claim]) -> tuple[str,
 
 
 def _spectra_figure(done: Sequence[Profiled]) -> Figure:
-    """Spectra by head size, and distances between successive ones."""
+    """Draw the spectra by head size, and the distances between successive ones."""
     series = []
     for m_h, ours in _by_size(done).items():
         sigma = np.stack([_mean_spectrum(one) for one in ours])
@@ -383,7 +385,7 @@ def _spectra_figure(done: Sequence[Profiled]) -> Figure:
         ends = (low, high) if len(ours) > 1 else (None, None)
         series.append(Series(f"m_h = {m_h}", k, middle, *ends))
     panels = [Curves("spectra", "k", "σ_k / T", tuple(series), "log", "log")]
-    # of the groups of images the mean, for every seed
+    # for every seed, the mean over the groups of images
     apart, before = (
         {float(m): [float(np.mean(v)) for v in far] for m, far in _across(found).items()}
         for found in (distances(done), distances(done, untrained))
@@ -400,14 +402,14 @@ def _spectra_figure(done: Sequence[Profiled]) -> Figure:
     return Figure(
         "fig3a",
         "Spectra of the first head of the last layer (Fig. 3a)",
-        "Singular values of the logits over T, averaged over test images; bars reach from the "
-        "least to the largest of the seeds.",
+        "Singular values of the logits divided by the length T, averaged over test images; bars "
+        "reach from the least to the largest seed.",
         tuple(panels),
     )
 
 
 def _errors_figure(done: Sequence[Profiled], laws: Laws) -> Figure:
-    """Losses and errors with their laws, beside the paper's."""
+    """Draw losses and errors with their fitted laws, beside the paper's."""
     by_size = _by_size(done)
     sizes = tuple(map(float, by_size))
     paper = Series(
@@ -438,13 +440,13 @@ def _errors_figure(done: Sequence[Profiled], laws: Laws) -> Figure:
     return Figure(
         "fig3b",
         "Loss and error against the head size (Fig. 3b)",
-        "Means over seeds, bars from the least to the largest; dashed, power laws with a constant.",
+        "Means over seeds, bars from the least to the largest; dashed: power laws with a constant.",
         tuple(panels),
     )
 
 
 def _errors_table(done: Sequence[Profiled]) -> Table:
-    """All numbers by head size."""
+    """Tabulate all numbers by head size."""
     rows = []
     for m_h, ours in _by_size(done).items():
         near = _across(distances(done)).get(m_h, [])
@@ -453,7 +455,7 @@ def _errors_table(done: Sequence[Profiled]) -> Table:
         cells = [str(mean([each.of(one.found) for one in ours])) for each in MEASURES]
         rows.append((m_h, len(ours), *cells, by_seed, by_image))
     return Table(
-        "Head size, errors, and distance to the next smaller model's spectrum",
+        "Head size, errors, and distance from the spectrum of the next smaller model",
         (
             "m_h",
             "seeds",
@@ -462,8 +464,8 @@ def _errors_table(done: Sequence[Profiled]) -> Table:
             "distance, seed 0, over images",
         ),
         tuple(rows),
-        "With 95 % intervals where there is more than one value. Distances are shares of the "
-        "largest model's spectrum; over images: eight disjoint groups.",
+        "With 95 % intervals where there is more than one value. Distances are shares of |σ| of "
+        "the largest model. Over images: eight disjoint groups of them.",
     )
 
 
@@ -477,14 +479,14 @@ def _laws_table(laws: Laws) -> Table:
         "y = a m_h^-b + c",
         ("y", "a", "b", "c", "falls with m_h"),
         (*rows, ("paper, training error", "1", f"{PAPER_EXPONENT}", f"{PAPER_CONSTANT}", None)),
-        "The interval of b holds all exponents that fit about as well (F test). Whether y falls "
-        "with m_h at all is another F test; where it says no, a and b mean nothing, and the law is "
-        "not drawn.",
+        "The interval of b contains all exponents that fit about as well (F test). A second F test "
+        "decides whether y falls with m_h at all; if not, a and b mean nothing and the law is not "
+        "drawn.",
     )
 
 
 def _tails_table(done: Sequence[Profiled]) -> tuple[Table, ...]:
-    """What the largest model's spectra have beyond m_h, beside what smaller models miss."""
+    """Tabulate the largest model's energy beyond m_h beside the excess loss of smaller models."""
     rows = []
     for m_h, pairs in _across(predictions(done)).items():
         energy, excess = (str(mean(side)) for side in zip(*pairs, strict=True))
@@ -493,11 +495,11 @@ def _tails_table(done: Sequence[Profiled]) -> tuple[Table, ...]:
         return ()
     return (
         Table(
-            "What the spectrum of the largest model foretells",
+            "What the spectrum of the largest model predicts",
             ("m_h", "its energy beyond m_h", "excess training loss"),
             tuple(rows),
-            "Energy is a share, row means out, averaged over heads; the excess is over the largest "
-            "model of the same seed.",
+            "The energy is a share under the softmax gauge, averaged over heads. The excess is the "
+            "training loss minus that of the largest model of the same seed.",
         ),
     )
 

@@ -1,10 +1,10 @@
 """Fig. 4, nearest point: does attention link each u to its nearest v, and is F̂∘f̂ = F∘f?
 
 The paper trains Eq. 53 on six points u and six points v in the plane and shows one input: each u is
-linked to its nearest v, and F̂∘f̂, a scatter over random inputs, is the identity of v. We fit the
-same target with F̂ a network, as in the paper, and with F̂ linear, which cannot make up for wrong
-weights, and count over thousands of fresh inputs; the paper preset has a network F̂ beside a head
-size far above the rank, too. Loss and error are those of the hard-max target.
+linked to its nearest v, and F̂∘f̂, a scatter plot over random inputs, is the identity of v. We fit
+the same target with F̂ a network, as in the paper, and with F̂ linear, which cannot compensate for
+wrong weights, and measure over thousands of fresh inputs. The paper preset also has a network F̂
+with a head size far above the rank. Loss and error are those of the hard-max target.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from attnrate.figures.figure import Figure, Graph, Table
 from attnrate.statistics import mean
 
 POINTS, DIM = 6, 2
-#: ρ = 2 u·v - |v|² has rank 3; one more leaves the optimiser room. The paper does not give its m_h.
+#: ρ = 2 u·v - |v|² has rank 3; one more gives the optimiser room. The paper does not state its m_h.
 M_H = {"network": 4, "linear": 4, "wide": 32}
 READOUTS = {
     "network": "F̂ a network",
@@ -31,20 +31,20 @@ SIZES: Mapping[Preset, maps.Size] = {
 
 
 class Links(maps.MapFit, work="fig4.fit"):
-    """A fit whose links are counted on fresh inputs; the first of them is kept to be drawn."""
+    """A fit whose links are counted on fresh inputs; the first of these is the example."""
 
     @property
     def case(self) -> str:
-        """Which of READOUTS it is."""
+        """The name of its case in READOUTS."""
         return "wide" if self.model["m_h"] == M_H["wide"] else str(self.model["readout"])
 
     def run(self) -> maps.WholeOutcome:
-        """Fit and count."""
+        """Fit the model and count the right links."""
         return self.measured(maps.WholeOutcome, lambda done: done.all_rows(done.fresh(1)))
 
 
 def plan(preset: Preset) -> Plan:
-    """The fits of the preset for every seed."""
+    """Plan the fits of the preset for every seed."""
     return maps.map_plan(SIZES[preset], _fit)
 
 
@@ -64,9 +64,9 @@ Groups = Mapping[str, panels.Group[maps.WholeOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
-    """Links and F̂∘f̂ of both readouts; diverged fits do not count."""
+    """Compare links and F̂∘f̂ of all readouts with the truth."""
     found = results.of(Links, maps.WholeOutcome)
-    by = panels.grouped([one for one in found if one.outcome.rows.link is not None], READOUTS)
+    by = panels.grouped(found, READOUTS)
     return Conclusion(
         _paragraphs(by),
         _figures(by),
@@ -84,33 +84,35 @@ def _links_claim(by: Groups) -> Claim:
         "links",
         "App. B.1, Fig. 4(a, b)",
         "The trained attention links each u to its nearest v.",
+        by,
         {readout: panels.link(found) for readout, found in by.items()},
         "the strongest link is the nearest point in ",
         lambda readout, share: f" of fresh cases with {READOUTS[readout]}{share.seeds}",
-        "With F̂ linear: a network F̂ can make up for wrong weights, so that a small error does not "
-        "bring right links with it.",
+        "It holds with F̂ linear. A network F̂ can compensate for wrong weights, so that a small "
+        "error does not imply right links.",
     )
 
 
 def _same_token_claim(by: Groups) -> Claim:
-    """Prop. B.1 (2, 3) in use: where outputs agree, do they come from the same token?"""
+    """Decide, after Prop. B.1 (2, 3), whether equal outputs come from the same token."""
 
     def near(readout: str, share: panels.Number) -> str:
         del share
         cases = by[readout].number(lambda one: one.rows.near, most=1.0)
-        return f" with {READOUTS[readout]} (there {cases.percent} of the cases are so near)"
+        return f" with {READOUTS[readout]} ({cases.percent} of the cases are within that distance)"
 
     return _share_claim(
         "argmax",
         "Prop. B.1 (2, 3) and the remark below it",
-        "Two representations of one target have the same argmax of ρ; though proved under "
-        "conditions only, this is found to hold generally in real applications.",
+        "Two representations of one target have the same argmax of ρ; although proved only under "
+        "conditions, this is found to hold generally in real applications.",
+        by,
         {readout: _near_link(found) for readout, found in by.items()},
         f"where the output is within {maps.NEAR} of the truth, the strongest link is the true one "
         "in ",
         near,
-        "With F̂ linear, so that softmax's freedom e^ψ(v), which a network F̂ can undo, is not at "
-        "hand.",
+        "It holds with F̂ linear. A network F̂ can undo a factor e^ψ(v) in the weights; a linear "
+        "one cannot.",
     )
 
 
@@ -118,12 +120,13 @@ def _share_claim(
     name: str,
     place: str,
     statement: str,
+    by: Groups,
     shares: Mapping[str, panels.Number],
     before: str,
     words: Callable[[str, panels.Number], str],
     how: str,
 ) -> Claim:
-    """A claim that these shares of links are large, by the least share with a network F̂."""
+    """Make a claim that these shares of links are large; the least with a network F̂ decides."""
     seen = {readout: share for readout, share in shares.items() if share.count}
     networks = [share for readout, share in seen.items() if readout != "linear"]
     said, correction = _decided(_right(shares), how)
@@ -136,7 +139,8 @@ def _share_claim(
         panels.evidence(
             before,
             [share.percent + words(readout, share) for readout, share in seen.items()],
-            f" (asked: {panels.LEAST_LINK:.0%}, of every fit).",
+            f" (limit: at least {panels.LEAST_LINK:.0%} in every fit).",
+            panels.finished(by),
         ),
         min(networks, key=lambda share: share.value, default=mean([])),
         correction,
@@ -144,33 +148,34 @@ def _share_claim(
 
 
 def _right(shares: Mapping[str, panels.Number]) -> dict[str, panels.Kept]:
-    """In how many fits that share of links is large enough."""
+    """Count the fits whose share of right links is large enough, by readout."""
     return {readout: share.at_least(panels.LEAST_LINK) for readout, share in shares.items()}
 
 
 def _decided(met: Mapping[str, panels.Kept], how: str) -> tuple[Verdict, str]:
-    """By every network F̂, whatever its head size; a linear F̂ may correct it."""
+    """Decide by every network F̂, whatever its head size; a linear F̂ may correct the claim."""
     return panels.corrected(met["network"] + met["wide"], met["linear"], how)
 
 
 def _identity_claim(by: Groups) -> Claim:
     statement = "F̂∘f̂ is found to be F∘f, the identity of v."
     about = "fig4", "identity", "App. B.1, Fig. 4(c)", statement
-    return panels.pointwise_claim(about, by, partial(_decided, how="With F̂ linear."))
+    return panels.pointwise_claim(about, by, partial(_decided, how="It holds with F̂ linear."))
 
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
     links = {readout: panels.link(found) for readout, found in by.items()}
-    parts = [
-        f"with {found.words} the strongest link is right in {links[readout].percent} of fresh "
-        f"cases{links[readout].seeds} at a mean squared error of {found.error}"
-        for readout, found in by.items()
-        if found
-    ]
-    if not parts:
-        return panels.NOTHING
+    if not any(share.count for share in links.values()):
+        return panels.nothing(panels.finished(by))
+    parts = panels.sentences(
+        by,
+        lambda found: (
+            f"with {found.words} the strongest link is right in {panels.link(found).percent} of "
+            f"fresh cases{panels.link(found).seeds} at a mean squared error of {found.error}"
+        ),
+    )
     said = (
-        f"Nearest point, {POINTS} points of each kind, m_h = {M_H['network']} unless said: "
+        f"Nearest point, {POINTS} points of each kind, m_h = {M_H['network']} by default: "
         f"{'; '.join(parts)}."
     )
     networks = {name: kept for name, kept in _right(links).items() if name != "linear"}
@@ -181,30 +186,30 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
     ]
     seen = ""
     if away:
-        seen = f"Here the right links did not come in {' nor in '.join(away)}."
+        seen = f"In this run the links are wrong in {' and in '.join(away)}."
     elif any(kept.of for kept in networks.values()):
-        seen = "Here they came with F̂ a network too, though nothing forced them to."
+        seen = "In this run the links are right with F̂ a network, too, though nothing requires it."
     meaning = (
-        "What this says about Prop. B.1: it compares exact representations of one target. For "
-        "softmax its part 3 is wrong as printed, since e^ψ(v) can be moved from ρ into f and be "
-        "undone by F (see the experiment propositions). For linear F it is right, and more is: "
-        "constant sequences fix F∘f, then sequences of one token u among copies of another one x "
-        "fix e^(ρ(u,x)-ρ(u,u)) wherever F∘f differs between them, that is, every weight. So with F̂ "
-        "linear a small error brings right links with it, and with F̂ a network they are up to the "
-        f"optimiser. {seen}"
+        "What this says about Prop. B.1, which compares exact representations of one target: for "
+        "softmax its part 3 is wrong as printed, since a factor e^ψ(v) can be moved from ρ into f "
+        "and undone by F (see the experiment propositions). For linear F it is right, and more is "
+        "true: constant sequences determine F∘f; then sequences of one token u among copies of "
+        "another token x determine e^(ρ(u,x)-ρ(u,u)) wherever F∘f differs between them, that is, "
+        "every weight. With F̂ linear a small error therefore implies right links; with F̂ a "
+        f"network they depend on the optimiser. {seen}"
     ).strip()
     return said, meaning
 
 
-#: Titles and captions of the figures of attention and of the graph
+#: Title and caption of the figure of attention, and of that of the graph
 _ATTENTION = (
     "Attention of one fresh input (Fig. 4a)",
-    "Row t holds the weights of the points v(s) for u(t); the input is the first fresh "
-    "one of seed {seed}.",
+    "Row t has the weights of the points v(s) for u(t); the input is the first fresh input of "
+    "seed {seed}.",
 )
 _RECOVERED = (
     "The recovered graph and F̂∘f̂ (Fig. 4b, c)",
-    "Each u with its strongest link, same input; right links: {right}. F̂∘f̂ over all "
+    "Each u with its strongest link, for the same input; right links: {right}. F̂∘f̂ over all "
     "fresh tokens, in bins.",
 )
 
@@ -237,14 +242,14 @@ def _table(by: Groups) -> Table:
         by,
         {
             "strongest link right": lambda found: panels.link(found).percent,
-            f"the same where the output is within {maps.NEAR}": lambda found: (
+            f"strongest link right where the output is within {maps.NEAR}": lambda found: (
                 _near_link(found).percent
             ),
             "mean |Â - A|": panels.mae,
             "rms of F̂∘f̂ - F∘f": panels.rms,
         },
-        "Intervals are over seeds; of a single seed, over inputs where that is possible. The true "
-        "A is hard-max, 0 or 1: softmax only comes near it.",
+        "Intervals are over seeds; for a single seed over inputs, where possible. The true A is a "
+        "hard-max, 0 or 1, which softmax can only approximate.",
     )
 
 

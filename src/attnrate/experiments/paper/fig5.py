@@ -1,11 +1,12 @@
 """Fig. 5, centre of gravity: are the attention weights the normalised masses, and F̂∘f̂ the norm?
 
-The paper trains Eq. 53 on sequences of length 10 made of segments, each opened by a prediction
-token, and finds that a prediction token attends to its own points by their masses, a point to
-itself, and that F̂∘f̂ is the norm. We fit the whole model, and one whose values are held at the
-points (f̂'s part that W_V reads is f, as in the target; ρ̂ and F̂ are learned), and measure over
-thousands of fresh inputs. Position and segment are part of the token (see targets/graph.py). The
-whole model is also fitted in smaller steps, which change where the weights end.
+The paper trains Eq. 53 on sequences of length 10 that consist of segments, each of which starts
+with a prediction token. It finds that a prediction token attends to the points of its segment
+according to their masses, that a point attends to itself, and that F̂∘f̂ is the norm. We fit the
+whole model, and a model whose values are held at the points (the part of f̂ that W_V reads is f, as
+in the target; ρ̂ and F̂ are learned), and measure over thousands of fresh inputs. Position and
+segment are part of the token (see targets/graph.py). The whole model is also fitted with smaller
+steps, which changes the weights that it ends with.
 """
 
 from collections.abc import Mapping
@@ -27,63 +28,63 @@ from attnrate.models.transformer import Transformer
 from attnrate.targets import Target
 
 LENGTH, DIM, MIN_SEGMENT = 10, 2, 2
-#: ρ has rank 4; twice that leaves the optimiser room
+#: ρ has rank 4; twice that gives the optimiser room
 MODEL: Settings = {"kind": "transformer", "n": 16, "m_h": 8, "m_v": 16, "width": 64, "depth": 3}
 FREEDOMS = {
     "whole": "everything learned",
     "held": "values held at the points",
     "slow": "everything learned in smaller steps",
 }
-#: Step sizes; a pilot with the smaller one ended with the weights elsewhere
+#: Step sizes; in a pilot the smaller one ended with different weights
 LR = {"whole": 0.01, "held": 0.01, "slow": 0.003}
 SIZES: Mapping[Preset, Size] = {
     "quick": Size(1, 1400, 64, {"whole": 25.0, "held": 18.0, "slow": 25.0}),
     "paper": Size(5, 3000, 128, {"whole": 70.0, "held": 60.0, "slow": 70.0}),
 }
-#: Where the text to Fig. 5 has the prediction tokens of its input
+#: Positions of the prediction tokens in the paper's input, from the text to Fig. 5
 PAPER_PREDICTIONS = (0, 5)
-#: Links of a prediction token that are drawn
+#: Least weight of a link that is drawn
 _SHOWN = 0.02
 #: The coordinate of a token that is 1 for a prediction token
 _PREDICTION = DIM + 3
 
 
 class MassesOutcome(maps.PointwiseOutcome):
-    """The weights of prediction tokens and of points; F̂∘f̂ is that of points."""
+    """The weights of prediction tokens and of points, and F̂∘f̂ on points."""
 
     predictions: Measures = maps.UNMEASURED
     points: Measures = maps.UNMEASURED
 
 
 class Masses(MapFit, work="fig5.fit"):
-    """A fit whose weights are held against masses, on fresh inputs and on one like the paper's.
+    """A fit whose weights are compared with masses, on fresh inputs and on one like the paper's.
 
-    `held` is the number of values that are held at the first coordinates of the token, so that only
-    ρ̂ and F̂ are learned; with 0 everything is.
+    `held` is the number of values that are held at the first coordinates of the token, so that
+    only ρ̂ and F̂ are learned; with 0 everything is learned.
     """
 
     held: int
 
     @property
     def case(self) -> str:
-        """Which of FREEDOMS it is."""
+        """The name of its case in FREEDOMS."""
         if self.held:
             return "held"
         return "slow" if self.recipe["lr"] == LR["slow"] else "whole"
 
     def make_model(self, target: Target) -> torch.nn.Module:
-        """Eq. 5, with values held where that is asked for."""
+        """Build Eq. 5, with held values if `held` is not 0."""
         if self.held:
             return values_held(self.model, target, self.held)
         return super().make_model(target)
 
     def run(self) -> MassesOutcome:
-        """Fit and compare."""
+        """Fit the model and compare its weights with the masses."""
         return self.measured(MassesOutcome, _masses)
 
 
 def plan(preset: Preset) -> Plan:
-    """The fits of the preset for every seed."""
+    """Plan the fits of the preset for every seed."""
     return maps.map_plan(SIZES[preset], _fit)
 
 
@@ -102,7 +103,7 @@ def _fit(freedom: str) -> Masses:
 
 
 def values_held(settings: Settings, target: Target, held: int) -> Transformer:
-    """Eq. 5 with W_V f̂(x) held at the first `held` coordinates of x, which are f(x).
+    """Build Eq. 5 with W_V f̂(x) held at f(x), the first `held` coordinates of x.
 
     f̂(x) = (x, g(x)) with a network g of n features; ρ̂ and F̂ are learned.
     """
@@ -130,7 +131,7 @@ def _masses(done: Fitted) -> MassesOutcome:
 
 
 def _with_predictions_at(x: torch.Tensor, places: tuple[int, ...]) -> torch.Tensor:
-    """The first of the sequences whose prediction tokens are at exactly these places."""
+    """The first sequence whose prediction tokens are at exactly these positions."""
     wanted = torch.zeros(x.shape[1], dtype=torch.bool)
     wanted[list(places)] = True
     fits = ((x[..., _PREDICTION] == 1) == wanted).all(-1)
@@ -142,7 +143,7 @@ Groups = Mapping[str, Group[MassesOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
-    """Weights and F̂∘f̂, with everything learned and with the values held."""
+    """Compare weights and F̂∘f̂ with the truth: everything learned, and values held."""
     by = panels.grouped(results.of(Masses, MassesOutcome), FREEDOMS)
     return Conclusion(_paragraphs(by), _figures(by), (_table(by),), _claims(by))
 
@@ -161,13 +162,13 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
     place = "App. B.1, Fig. 5(a, b)"
     decide = partial(
         _decided,
-        how="With the values held at the points. With everything learned a query can put what it "
-        "knows into the weights and have F̂ read it there: a point's norm reaches its output "
-        "without the point being attended to.",
+        how="It holds with the values held at the points. With everything learned, a query can "
+        "encode what it knows in the weights, from which F̂ reads it: a point's norm reaches its "
+        "output although the point is not attended to.",
     )
-    told = (
+    around = (
         "mean |Â - A| over these rows: ",
-        f" (asked: at most {MOST_MAE} in every fit).",
+        f" (limit: at most {MOST_MAE} in every fit).",
     )
     return (
         panels.weights_claim(
@@ -181,7 +182,7 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
             by,
             _predictions,
             decide,
-            told,
+            around,
             lambda found: _elsewhere(found.number(lambda one: one.predictions.moved)),
         ),
         panels.weights_claim(
@@ -194,7 +195,7 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
             by,
             _points,
             decide,
-            told,
+            around,
             lambda found: _elsewhere(found.number(lambda one: one.points.moved)),
         ),
         panels.pointwise_claim(
@@ -202,9 +203,9 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
             by,
             partial(
                 _decided,
-                how="With the values held at the points. Tokens carry their position, so that no "
-                "sequence is constant and Prop. B.1 (1) has nothing to put in: it does not fix F̂∘f̂ "
-                "here.",
+                how="It holds with the values held at the points. Tokens carry their position, so "
+                "that no sequence is constant and Prop. B.1 (1) does not apply: it does not "
+                "determine F̂∘f̂ here.",
             ),
         ),
     )
@@ -215,20 +216,21 @@ def _elsewhere(moved: Number) -> str:
 
 
 def _decided(met: Mapping[str, Kept], how: str) -> tuple[Verdict, str]:
-    """By every fit in which everything is learned; held values may correct it."""
+    """Decide by every fit in which everything is learned; held values may correct the claim."""
     return panels.corrected(met["whole"] + met["slow"], met["held"], how)
 
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
-    parts = [
-        f"with {found.words} the error is {found.error}, the weights of prediction tokens "
-        f"are off by {_predictions(found)}, those of points by "
-        f"{_points(found)}, and F̂∘f̂ is off by {rms(found)}"
-        for found in by.values()
-        if found
-    ]
-    if not parts:
-        return panels.NOTHING
+    if not any(found.error.count for found in by.values()):
+        return panels.nothing(panels.finished(by))
+    parts = panels.sentences(
+        by,
+        lambda found: (
+            f"with {found.words} the error is {found.error}, the mean error of the weights is "
+            f"{_predictions(found)} for prediction tokens and {_points(found)} for points, and "
+            f"the rms error of F̂∘f̂ is {rms(found)}"
+        ),
+    )
     size = ", ".join(f"{name} = {MODEL[name]}" for name in ("n", "m_h", "m_v", "width", "depth"))
     said = f"Centre of gravity, length {LENGTH}, {size}: {'; '.join(parts)}."
     away = []
@@ -237,22 +239,24 @@ def _paragraphs(by: Groups) -> tuple[str, ...]:
         kept = off.at_most(MOST_MAE)
         if kept.count < kept.of:
             away.append(
-                f"{found.words}, in {kept.of - kept.count} of {kept.of} fits (error "
-                f"{found.error}, points off by {off}, over all of them)"
+                f"{found.words}, in {kept.of - kept.count} of {kept.of} fits (over all of them "
+                f"the error is {found.error} and the weights of points are off by {off})"
             )
     seen = (
-        f"Weights went elsewhere at a small error with {'; '.join(away)}. "
+        f"The weights are wrong although the error is small with {'; '.join(away)}. "
         if away
-        else "All of these fits found the target's own weights, though nothing forced them to. "
+        else "All of these fits found the weights of the target, though nothing requires it. "
     )
     meaning = (
-        "A small error alone does not fix the weights. Eq. 5 has no skip connection, yet the query "
-        "of a point may spread its weight by its own norm over tokens that mark nothing else, and "
-        "F̂ reads the norm from the mean; position 0 is always a prediction token and would serve. "
-        "Prop. B.1 does not forbid it: the norm is not injective, and tokens that carry their "
-        f"position make no constant sequence. With the values held this way is shut. {seen}"
-        "The text to Fig. 5 gives its input segments of 3 and 5 points and prediction tokens at "
-        "0 and 5, which do not go together; ours has the latter, that is 4 and 4 points."
+        "A small error alone does not determine the weights. Eq. 5 has no skip connection, but the "
+        "query of a point can distribute its weight according to its own norm over tokens that "
+        "carry no other information, such as position 0, which is always a prediction token; F̂ "
+        "then reads the norm from the mean. Prop. B.1 does not exclude this: the norm is not "
+        "injective, and tokens that carry their position form no constant sequence. With the "
+        f"values held, it is impossible. {seen}"
+        "The text to Fig. 5 says that its input has segments of 3 and 5 points and prediction "
+        "tokens at 0 and 5, which contradict each other; ours has prediction tokens at 0 and 5, "
+        "that is, 4 and 4 points."
     )
     return said, meaning
 
@@ -268,12 +272,12 @@ def _figures(by: Groups) -> tuple[Figure, ...]:
         (
             "Attention of one fresh input (Fig. 5a)",
             f"Prediction tokens are at the positions {places}, counted from 0; the input is the "
-            "first fresh one of seed {seed} with prediction tokens there.",
+            "first fresh input of seed {seed} with prediction tokens at these positions.",
         ),
         (
             "The recovered graph and F̂∘f̂ (Fig. 5b, c)",
-            "Prediction tokens, drawn at their centres of gravity, with their links of weight "
-            f"{_SHOWN} and more to points; a link is right within the segment. F̂∘f̂ over all fresh "
+            "Prediction tokens, drawn at their centres of gravity, with their links to points of "
+            f"weight {_SHOWN} or more; a link is right within the segment. F̂∘f̂ over all fresh "
             "tokens that are points, in bins.",
         ),
         tokens="the points",
@@ -311,8 +315,8 @@ def _table(by: Groups) -> Table:
             ),
             "rms of F̂∘f̂ - F∘f": rms,
         },
-        "Means of |Â - A| are over all entries of the rows. Intervals are over seeds; of a single "
-        "seed, over inputs where that is possible.",
+        "Means of |Â - A| are over all entries of the rows. Intervals are over seeds; for a single "
+        "seed over inputs, where possible.",
         heading="model",
     )
 

@@ -2,8 +2,8 @@
 
 The paper trains Eq. 53 on sequences of 8 tokens, each with a value in the plane and 3 indices, and
 finds the weights of Eq. 64 on the input of Eq. 66. We fit with F̂ a network, as in the paper, and
-with F̂ linear, which F = id is, and compare weights on thousands of fresh inputs as well as on that
-input. Every token carries its own position (see targets/graph.py).
+with F̂ linear, as F = id is. Weights are compared on thousands of fresh inputs and on the input of
+Eq. 66. Every token carries its own position (see targets/graph.py).
 """
 
 from collections.abc import Mapping
@@ -18,40 +18,40 @@ from attnrate.figures.figure import Figure, Graph, Table
 from attnrate.targets import selection_example
 
 LENGTH, DIM, K = 8, 2, 3
-#: ρ has rank 8; twice that leaves the optimiser room
+#: ρ has rank 8; twice that gives the optimiser room
 M_H = 16
 READOUTS = {"network": "F̂ a network", "linear": "F̂ linear"}
 SIZES: Mapping[Preset, Size] = {
     "quick": Size(1, 1600, 128, {"network": 34.0, "linear": 22.0}),
     "paper": Size(5, 4000, 128, {"network": 88.0, "linear": 52.0}),
 }
-#: Links that are drawn: half of the smallest frequency, 1/3
+#: Least weight of a link that is drawn: half of the smallest frequency, 1/3
 _SHOWN = 0.5 / K
-#: How far above the inputs the outputs are drawn, in positions
+#: Height of the outputs above the inputs in the drawing, in positions
 _HEIGHT = 5.0
 _LOGARITHM = (
     "The frequencies are the attention weights; ρ is their logarithm, and -∞ where an index "
-    "does not occur. They are 0, 1/3, 2/3, 1, where the text prints 1/2 for 1/3."
+    "does not occur. They are 0, 1/3, 2/3 and 1; the text prints 1/2 instead of 1/3."
 )
-_LINEAR = "With F̂ linear, as F = id is; the fits with a network F̂ miss it."
+_LINEAR = "It holds with F̂ linear, as F = id is, but not in all fits with a network F̂."
 
 
 class Frequencies(MapFit, work="fig6.fit"):
-    """A fit whose weights are held against frequencies, on fresh inputs and on that of Eq. 66."""
+    """A fit whose weights are compared with frequencies, on fresh inputs and that of Eq. 66."""
 
     @property
     def case(self) -> str:
-        """Which of READOUTS it is."""
+        """The name of its case in READOUTS."""
         return str(self.model["readout"])
 
     def run(self) -> WholeOutcome:
-        """Fit and compare."""
+        """Fit the model and compare its weights with the frequencies."""
         shown = selection_example(self.seed)
         return self.measured(WholeOutcome, lambda done: done.all_rows(shown))
 
 
 def plan(preset: Preset) -> Plan:
-    """Both readouts for every seed."""
+    """Plan a fit with each readout for every seed."""
     return map_plan(SIZES[preset], _fit)
 
 
@@ -67,7 +67,7 @@ Groups = Mapping[str, Group[WholeOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
-    """Weights on fresh inputs and on that of Eq. 66, and F̂∘f̂."""
+    """Compare weights and F̂∘f̂ with the truth, on fresh inputs and on that of Eq. 66."""
     by = panels.grouped(results.of(Frequencies, WholeOutcome), READOUTS)
     return Conclusion(_paragraphs(by), _figures(by), (_table(by),), _claims(by))
 
@@ -78,7 +78,7 @@ def _example_mae(found: Group[WholeOutcome]) -> Number:
 
 
 def _claims(by: Groups) -> tuple[Claim, ...]:
-    told = ("", f" (asked: at most {MOST_MAE}).")
+    around = ("", f" (limit: at most {MOST_MAE}).")
     fresh = panels.weights_claim(
         (
             "fig6",
@@ -89,7 +89,7 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
         by,
         panels.mae,
         _decided,
-        told,
+        around,
     )
     shown = panels.weights_claim(
         (
@@ -101,7 +101,7 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
         by,
         _example_mae,
         _decided,
-        told,
+        around,
     )
     if fresh.verdict in ("holds", "holds when corrected"):
         read = f"{_LOGARITHM} {fresh.correction}".strip()
@@ -119,35 +119,37 @@ def _claims(by: Groups) -> tuple[Claim, ...]:
 
 
 def _decided(met: Mapping[str, Kept]) -> tuple[Verdict, str]:
-    """By every network F̂; a linear one may correct it."""
+    """Decide by every network F̂; a linear one may correct the claim."""
     said = panels.verdict(met["network"], met["linear"])
     return said, if_corrected(said, _LINEAR)
 
 
 def _paragraphs(by: Groups) -> tuple[str, ...]:
-    parts = [
-        f"with {found.words} the weights are off by {panels.mae(found)} over fresh inputs and by "
-        f"{_example_mae(found)} on that of Eq. 66, at a mean squared error of {found.error}"
-        for found in by.values()
-        if found
-    ]
-    if not parts:
-        return panels.NOTHING
+    if not any(found.error.count for found in by.values()):
+        return panels.nothing(panels.finished(by))
+    parts = panels.sentences(
+        by,
+        lambda found: (
+            f"with {found.words} the mean error of the weights is {panels.mae(found)} over fresh "
+            f"inputs and {_example_mae(found)} on that of Eq. 66, at a mean squared error of "
+            f"{found.error}"
+        ),
+    )
     return (
         f"Selection of {K} out of {LENGTH} values, m_h = {M_H} for a coupling of rank {LENGTH}: "
-        f"{'; '.join(parts)}. Eq. 64 calls the frequencies ρ; softmax makes them of ρ = "
-        "log(frequency), so they are what attention is to be held against.",
+        f"{'; '.join(parts)}. Eq. 64 calls the frequencies ρ. But softmax turns ρ = log(frequency) "
+        "into frequencies, so they are compared with the attention weights.",
     )
 
 
-#: Titles and captions of the figures of attention and of the graph
+#: Title and caption of the figure of attention, and of that of the graph
 _ATTENTION = (
     "Attention on the indices of Eq. 66 (Fig. 6a)",
-    "Row t holds the weights of the values that output t averages.",
+    "Row t has the weights of the values that output t averages.",
 )
 _RECOVERED = (
     "The recovered graph and F̂∘f̂ (Fig. 6b)",
-    f"Outputs above, inputs below, both by position, with links of weight {_SHOWN:.2g} and "
+    f"Outputs above, inputs below, both by position, with links of weight {_SHOWN:.2g} or "
     "more. F̂∘f̂ over all fresh tokens, in bins.",
 )
 
@@ -177,7 +179,7 @@ def _table(by: Groups) -> Table:
             "rms of F̂∘f̂ - F∘f": panels.rms,
         },
         "The largest weight is compared where the most frequent index is unique. Intervals are "
-        "over seeds; of a single seed, over inputs where that is possible.",
+        "over seeds; for a single seed over inputs, where possible.",
     )
 
 

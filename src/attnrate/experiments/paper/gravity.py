@@ -1,10 +1,10 @@
 """Gravity: a graph task with its attention, before and after a permutation of the positions.
 
-A review of the first version asked for a task with a known graph, such as gravity, its attention
-patterns, and whether they change under a permutation. Body t attends to the bodies around it by
-their softened pull. Without position encoding the trained attention must permute with the bodies,
-exactly (App. A.1). With a learned one we train on the target and on the permuted one, H~(x∘p) =
-H(x) of sec. 6.1, and compare errors, which Prop. 6.2 leads one to expect to be the same.
+A review of the paper's first version asked for a task with a known graph, such as gravity, for its
+attention patterns, and whether they change under a permutation. Body t attends to the other bodies
+by their softened pull. Without position encoding the trained attention must permute with the
+bodies, exactly (App. A.1). With a learned encoding we train on the target and on the permuted
+target, H~(x∘p) = H(x) of Sec. 6.1, and compare errors; by Prop. 6.2 one expects them to be equal.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ BODIES, DIM, M_H = 8, 2, 8
 #: A fixed order that leaves no position where it is
 PERMUTATION = (3, 6, 1, 7, 0, 2, 4, 5)
 FITS = {
-    "plain": "no position encoding, F̂ linear",
-    "encoded": "learned encoding, F̂ a network",
-    "permuted": "the same, permuted target",
+    "plain": "no position encoding and F̂ linear",
+    "encoded": "a learned encoding and F̂ a network",
+    "permuted": "a learned encoding, F̂ a network and the permuted target",
 }
 SIZES: Mapping[Preset, maps.Size] = {
     "quick": maps.Size(1, 400, 32, {"plain": 6.0, "encoded": 7.5, "permuted": 8.0}),
@@ -32,35 +32,39 @@ SIZES: Mapping[Preset, maps.Size] = {
 }
 #: Errors that differ by less than this factor count as the same
 SAME_FACTOR = 2.0
-#: What float64 leaves of an exact identity
+#: Rounding error in float64 of an exact identity
 ROUNDING = 1e-10
 _PERMUTED_SEQUENCES = 256
 
 
 class PullOutcome(maps.RowsOutcome):
-    """The weights of all rows, what a permutation changes, and the example's weights after it."""
+    """The weights of all rows, the effect of a permutation, and the example's weights after it.
+
+    `equivariance` is the largest |Â(x∘p) - Â(x)∘p|, `after` the learned weights of the example
+    with its bodies permuted.
+    """
 
     equivariance: float | None = None
     after: maps.Entries = ()
 
 
 class Pull(maps.MapFit, work="gravity.fit"):
-    """A fit whose weights are held against the pull; then the bodies of its input change places."""
+    """A fit whose weights are compared with the pull, before and after a permutation of bodies."""
 
     @property
     def case(self) -> str:
-        """Which of FITS it is."""
+        """The name of its case in FITS."""
         if "permute" in self.target:
             return "permuted"
         return "plain" if self.model["readout"] == "linear" else "encoded"
 
     def run(self) -> PullOutcome:
-        """Fit, compare and permute."""
+        """Fit the model, compare its weights, and permute the bodies."""
         return self.measured(PullOutcome, _pull)
 
 
 def plan(preset: Preset) -> Plan:
-    """Without encoding, with it, and with it on the permuted target, for every seed."""
+    """Plan fits without encoding, with it, and with it on the permuted target, for every seed."""
     return maps.map_plan(SIZES[preset], _fit)
 
 
@@ -85,7 +89,7 @@ def _pull(done: maps.Fitted) -> PullOutcome:
 
 
 def equivariance(done: maps.Fitted) -> float:
-    """The largest |Â(x∘p) - Â(x)∘p| of a weight when the bodies change places."""
+    """The largest |Â(x∘p) - Â(x)∘p| over the weights of fresh inputs."""
     order = list(PERMUTATION)
     x = done.fresh(_PERMUTED_SEQUENCES)
     with torch.no_grad():
@@ -97,7 +101,7 @@ Groups = Mapping[str, panels.Group[PullOutcome]]
 
 
 def conclude(results: Results) -> Conclusion:
-    """Weights, equivariance, and what the permuted target costs."""
+    """Compare the weights, test equivariance, and compare errors on the permuted target."""
     by = panels.grouped(results.of(Pull, PullOutcome), FITS)
     # the error on the permuted target over that on the original one, seed by seed
     ratios = paired(by["permuted"].fits, by["encoded"].fits, "seed")
@@ -106,7 +110,7 @@ def conclude(results: Results) -> Conclusion:
 
 
 def _largest(found: panels.Group[PullOutcome]) -> float | None:
-    """The largest |Â(x∘p) - Â(x)∘p| of all fits."""
+    """The largest |Â(x∘p) - Â(x)∘p| of all fits; None if there are none."""
     return max(found.values(lambda one: one.equivariance), default=None)
 
 
@@ -121,10 +125,10 @@ def _attention_claim(plain: panels.Group[PullOutcome]) -> Claim:
         "bodies on each other.",
         met.verdict,
         f"mean |Â - A| over fresh inputs is {mae}{mae.seeds} without position encoding and with F̂ "
-        f"linear (asked: at most {panels.MOST_MAE}); the strongest pull has the largest weight in "
-        f"{panels.link(plain).percent}."
+        f"linear (limit: at most {panels.MOST_MAE}); the strongest pull has the largest weight in "
+        f"{panels.link(plain).percent} of the rows."
         if met.of
-        else "the fit without position encoding is not finished.",
+        else _without(plain),
         mae,
     )
 
@@ -138,11 +142,18 @@ def _equivariance_claim(by: Groups) -> Claim:
         "App. A.1",
         "Without position encoding Ĥ(x∘p) = Ĥ(x)∘p: the attention permutes with the bodies.",
         panels.at_most([] if gap is None else [gap], ROUNDING).verdict,
-        "the fit without position encoding is not finished."
+        _without(by["plain"])
         if gap is None
         else f"largest |Â(x∘p) - Â(x)∘p| of the trained model = {gap:.2g}{beside}.",
         gap,
     )
+
+
+def _without(found: panels.Group[PullOutcome]) -> str:
+    """Say why there is no error of a case: all of its fits diverged, or none is finished."""
+    if found.diverged:
+        return f"every fit with {found.words} diverged."
+    return f"no fit with {found.words} is finished."
 
 
 def _order_claim(by: Groups, ratios: list[float]) -> Claim:
@@ -155,36 +166,41 @@ def _order_claim(by: Groups, ratios: list[float]) -> Claim:
         "With position encoding the Transformer learns the permuted target H~(x∘p) = H(x) as well "
         "as H.",
         met.verdict,
-        "one of the two fits is not finished."
+        _without(by["permuted"] if by["encoded"].error.count else by["encoded"])
         if not met.of
         else f"the error on the permuted target is {ratio} times that on the original one "
-        f"({by['permuted'].error} against {by['encoded'].error}; same means at most "
-        f"{SAME_FACTOR:g} times, which {met.count} of {met.of} seeds have).",
+        f"({by['permuted'].error} against {by['encoded'].error}; a factor of at most "
+        f"{SAME_FACTOR:g} counts as equal: {met.count} of {met.of} seeds).",
         ratio,
     )
 
 
 def _paragraphs(by: Groups, ratios: list[float]) -> tuple[str, ...]:
-    parts = [
-        f"{found.words}: error {found.error}, weights off by {panels.mae(found)}"
-        for found in by.values()
-        if found
-    ]
-    if not parts:
-        return panels.NOTHING
-    said = f"Gravity with {BODIES} bodies in the plane, m_h = {M_H}. " + "; ".join(parts) + "."
+    if not any(found.error.count for found in by.values()):
+        return panels.nothing(panels.finished(by))
+    parts = panels.sentences(
+        by,
+        lambda found: (
+            f"with {found.words} the error is {found.error} and the mean error of the weights is "
+            f"{panels.mae(found)}"
+        ),
+    )
+    said = f"Gravity with {BODIES} bodies in the plane, m_h = {M_H}: " + "; ".join(parts) + "."
     ratio, same = geometric_mean(ratios), panels.at_most(ratios, SAME_FACTOR)
     if same.verdict == "open":
         return (said,)
     if same.verdict == "holds":
-        return (said, f"The permuted target is learned as well: the errors' ratio is {ratio}.")
+        return (
+            said,
+            f"The permuted target is learned equally well: the ratio of the errors is {ratio}.",
+        )
     return (
         said,
         f"The permuted target has {ratio} times the error. The reason: output t needs the place of "
         "body t as its query, but position t now holds another body, and one layer of Eq. 5 takes "
-        "its query from its own token. Prop. 6.2 needs a ρ whose query counts by its position "
-        "only (see the experiment propositions); here it counts by its value, and the weights "
-        "would have to depend on a body that is not their query.",
+        "the query from the token at its own position. Prop. 6.2 needs a ρ whose query depends on "
+        "its position only (see the experiment propositions). Here it depends on the value of the "
+        "token, and the weights would have to depend on a body that is not the query.",
     )
 
 
@@ -197,9 +213,10 @@ def _figures(plain: panels.Group[PullOutcome]) -> tuple[Figure, ...]:
             "gravity-attention",
             "Attention among eight bodies, before and after they change places",
             f"No position encoding, first fresh input of seed {shown.seed}; p = "
-            f"{list(PERMUTATION)}, counted from 0. Rows and columns of the last panel are those of "
-            "the second, permuted by p: the largest difference from that is "
-            f"{shown.outcome.equivariance:.2g} over {_PERMUTED_SEQUENCES} inputs.",
+            f"{list(PERMUTATION)}, counted from 0. The last panel is the second one with rows and "
+            "columns permuted by p: over "
+            f"{_PERMUTED_SEQUENCES} inputs the largest difference is "
+            f"{shown.outcome.equivariance:.2g}.",
             (
                 panels.attention_panel("true weights", shown.example.true),
                 panels.attention_panel("learned", shown.example.learned),
@@ -218,7 +235,7 @@ def _table(by: Groups) -> Table:
             "strongest pull has the largest weight": lambda found: panels.link(found).percent,
             "largest |Â(x∘p) - Â(x)∘p|": _largest,
         },
-        "A of the permuted target gives output t the weights of body t, wherever that body stands.",
+        "In the permuted target output t has the weights of body t, at whatever position it is.",
         heading="fit",
     )
 

@@ -1,9 +1,10 @@
 """The second term of Theorem 4.1: the error against m_ff, and how m_ff must grow with m_h.
 
-The paper gives no figure of it, only the term C2(H, m_h) m_h^(β+1) / m_FF^β of Eq. 17 and the
-sentence that the bound converges when m_h and m_FF^β / m_h^(β+1) both grow. Here the networks of
-the compiled Transformer are piecewise-linear interpolants with m_ff pieces (β = 2, so -4 in mean
-squared error), beside the bound's second term; and networks of small width are trained.
+The paper has no figure of it. It states the term C2(H, m_h) m_h^(β+1) / m_FF^β in Eq. 17, and that
+the bound converges when m_h and m_FF^β / m_h^(β+1) both grow. Here the networks of the compiled
+Transformer are piecewise-linear interpolants with m_ff pieces (β = 2, hence the exponent -4 in mean
+squared error), and they are compared with the bound's second term. In addition, networks of small
+width are trained.
 """
 
 import math
@@ -22,19 +23,19 @@ from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.theory.bounds import best_split, jackson_bound
 from attnrate.theory.compile import compile_target
 
-#: Inputs of a seed that no fit uses
+#: Seed of the inputs; no fit uses it
 _SEED = 1 << 46
-#: Steps of 2^(1/4) from 4 to 1024
+#: From 4 to 1024 in factors of 2^(1/4)
 UNITS = tuple(sorted({round(2 ** (k / 4)) for k in range(8, 41)}))
 TARGETS = (Spectral(1.0, LONG), Spectral(0.55, LONG))
-#: Rank and head size agree, so that the networks alone are to blame
+#: Rank and head size agree, so that the error is due to the networks alone
 TRAINED = Spectral(1.0, 6)
 PARAMETERS = (100, 300, 1000, 3000, 10_000, 30_000)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is run: head sizes of the compiled, widths of the trained."""
+    """The runs of a preset: head sizes of compiled models, widths of trained ones."""
 
     sizes: tuple[int, ...]
     sequences: int
@@ -56,8 +57,9 @@ CHOSEN: Mapping[contract.Preset, Chosen] = {
 class CompiledOutcome(contract.Outcome):
     """Errors of the compiled Transformer for every m_ff, and the bound's second term.
 
-    `total` is the distance from the target, `networks` that from the compiled Transformer of the
-    same m_h with exact bases: what m_ff is to blame for. `exact` is the error of the latter.
+    `total` is the error with respect to the target. `networks` is the error with respect to the
+    compiled Transformer with the same m_h and exact bases: the part that is due to m_ff.
+    `exact` is the error of the Transformer with exact bases.
     """
 
     m_ff: tuple[int, ...]
@@ -69,21 +71,21 @@ class CompiledOutcome(contract.Outcome):
 
 
 class Compiled(spectral.SpectralWork, work="mff.compiled"):
-    """The Transformer that the proof compiles, of one head size, for every m_ff."""
+    """A job: the Transformer that the proof compiles for one head size, for every m_ff."""
 
     m_h: int
     m_ff: tuple[int, ...]
     sequences: int
 
     def run(self) -> CompiledOutcome:
-        """Compile one Transformer for every m_ff and compare it with the exact one."""
+        """Compile one Transformer per m_ff and compare it with the exact one."""
         target = self.target.build()
         x = target.sample(self.sequences, _SEED)
         truth, whole = target(x), spectral.outputs(compile_target(target, self.m_h), x)
         found = [spectral.outputs(compile_target(target, self.m_h, m_ff), x) for m_ff in self.m_ff]
         rigorous = [jackson_bound(target, self.m_h, m_ff, norm="mse") for m_ff in self.m_ff]
         printed = [
-            jackson_bound(target, self.m_h, m_ff, form="printed", alpha=self.alpha)
+            jackson_bound(target, self.m_h, m_ff, norm="l1", form="printed", alpha=self.alpha)
             for m_ff in self.m_ff
         ]
         return CompiledOutcome(
@@ -97,7 +99,7 @@ class Compiled(spectral.SpectralWork, work="mff.compiled"):
 
 
 class SplitOutcome(contract.Outcome):
-    """For every number of parameters, the best m_h and m_ff and the root of the bound there."""
+    """For every number of parameters, the best m_h and m_ff and the root of their bound."""
 
     parameters: tuple[int, ...]
     m_h: tuple[int, ...]
@@ -106,7 +108,7 @@ class SplitOutcome(contract.Outcome):
 
 
 class Split(spectral.SpectralWork, work="mff.split"):
-    """How the rigorous bound would spend a number of parameters on m_h and m_ff."""
+    """A job: the split of a number of parameters into m_h and m_ff by the rigorous bound."""
 
     parameters: tuple[int, ...]
 
@@ -123,7 +125,7 @@ class Split(spectral.SpectralWork, work="mff.split"):
 
 
 def plan(preset: contract.Preset) -> contract.Plan:
-    """Compiled errors for every m_h and m_ff, the best splits of a budget, and the fits."""
+    """Plan compiled errors for every m_h and m_ff, best splits of a budget, and the fits."""
     chosen = CHOSEN[preset]
     compiled: contract.Plan = [
         Sized(
@@ -151,45 +153,45 @@ def plan(preset: contract.Preset) -> contract.Plan:
     return [*compiled, *splits, *trained]
 
 
-#: Piecewise-linear interpolation: β = 2, in mean squared error 2β
+#: The rate of piecewise-linear interpolation; in mean squared error it is 2β
 BETA = 2.0
-#: Networks are fine enough for their rate from so many pieces a period of the highest sine
+#: Networks show their rate from this number of pieces per period of the highest sine
 RESOLVED = 8
-#: m_ff is enough when the compiled error is within this factor of that with exact bases
+#: m_ff is large enough when the compiled error is within this factor of that with exact bases
 ENOUGH = 1.1
-#: m_ff at which the bound is followed over m_h
+#: The m_ff at which the bound is compared over m_h
 FIXED = 64
-#: Exponents that differ by this much are the same: of a slope and -2β, of a growth and none
+#: Exponents count as equal if they differ by at most this
 CLOSE = 0.25
 
 
 @dataclass(frozen=True)
 class Runs:
-    """What is finished: what was compiled, by m_h; best (m_h, m_ff) by target; and the fits."""
+    """The finished jobs: compiled errors by m_h, best (m_h, m_ff) by target, and the fits."""
 
     compiled: Sequence[contract.Done[Compiled, CompiledOutcome]]
     splits: Mapping[Spectral, Sequence[tuple[int, float]]]
     trained: fits.Fits
 
     def of(self, target: Spectral) -> Sequence[contract.Done[Compiled, CompiledOutcome]]:
-        """What was compiled for a target, by m_h."""
+        """Select the compiled errors of a target, ordered by m_h."""
         return contract.select(self.compiled, target=target)
 
     def needed(self, target: Spectral) -> list[tuple[int, float]]:
-        """Every m_h with the m_ff that it needs, where one was found."""
+        """Every m_h with the m_ff that it needs, where that is known."""
         found = [(one.job.m_h, needed(one.outcome)) for one in self.of(target)]
         return [(m_h, m_ff) for m_h, m_ff in found if math.isfinite(m_ff)]
 
     def growth(self, target: Spectral) -> Interval:
-        """The exponent of the needed m_ff in m_h."""
+        """The exponent e of the needed m_ff ~ m_h^e."""
         return fits.slope_of(self.needed(target), 3)
 
     def split_growth(self, target: Spectral) -> Interval:
-        """The exponent of m_ff in m_h along the best splits."""
+        """The exponent e of m_ff ~ m_h^e along the best splits."""
         return fits.slope_of(self.splits.get(target, []), 3)
 
     def demanded(self, target: Spectral) -> Interval:
-        """The exponent e with which the printed second term is constant along m_ff = m_h^e."""
+        """The exponent e for which the printed second term is constant along m_ff = m_h^e."""
         at = [(one.job.m_h, at_fixed(one.outcome, one.outcome.printed)) for one in self.of(target)]
         found = fits.slope_of([(m_h, value) for m_h, value in at if math.isfinite(value)], 3)
         value, low, high = (each / BETA for each in (found.value, found.low, found.high))
@@ -197,7 +199,7 @@ class Runs:
 
 
 def read(results: contract.Results) -> Runs:
-    """The finished jobs, by kind."""
+    """Sort the finished jobs by kind."""
     splits = {
         one.job.target: [*zip(one.outcome.m_h, map(float, one.outcome.m_ff), strict=True)]
         for one in results.of(Split, SplitOutcome)
@@ -209,7 +211,8 @@ def read(results: contract.Results) -> Runs:
 def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
     """The least m_ff from which the error stays within a factor of that with exact bases.
 
-    Between two values of m_ff it is interpolated in logarithms; nan if none is enough.
+    Between two values of m_ff it is interpolated in logarithms; nan if no value is large
+    enough.
     """
     excess = [math.log(total / found.exact / factor) for total in found.total]
     units = [math.log(m_ff) for m_ff in found.m_ff]
@@ -223,23 +226,23 @@ def needed(found: CompiledOutcome, factor: float = ENOUGH) -> float:
 
 
 def resolved(one: contract.Done[Compiled, CompiledOutcome]) -> list[tuple[int, float, float]]:
-    """(m_ff, error of the networks, rigorous bound of it) where they resolve the highest sine."""
+    """(m_ff, error of the networks, its rigorous bound) where the highest sine is resolved."""
     rows = zip(one.outcome.m_ff, one.outcome.networks, one.outcome.rigorous, strict=True)
     return [row for row in rows if row[0] >= RESOLVED * one.job.m_h and row[1] > 0]
 
 
 def unit_slope(one: contract.Done[Compiled, CompiledOutcome]) -> Interval:
-    """The exponent in m_ff of the networks' error, where they resolve the highest sine."""
+    """The exponent in m_ff of the networks' error, where the highest sine is resolved."""
     return fits.slope_of([(m_ff, error) for m_ff, error, _ in resolved(one)], 3)
 
 
 def at_fixed(found: CompiledOutcome, values: Sequence[float]) -> float:
-    """The one of those values, one for every m_ff, that belongs to FIXED; nan if none does."""
+    """The value at m_ff = FIXED; `values` has one value per m_ff. nan if there is none."""
     return dict(zip(found.m_ff, values, strict=True)).get(FIXED, math.nan)
 
 
 def conclude(results: contract.Results) -> contract.Conclusion:
-    """The slope in m_ff, the m_ff that every m_h needs, and what the bound makes of it."""
+    """Fit the slope in m_ff, find the m_ff that every m_h needs, and compare with the bound."""
     runs = read(results)
     return contract.Conclusion(paragraphs(runs), (figure(runs),), (table(runs),), claims(runs))
 
@@ -248,7 +251,7 @@ _claim = partial(claim_of, "mff")
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
-    """The rate in m_ff, the growth with m_h, and the bound at a fixed m_ff."""
+    """Decide the rate in m_ff, the growth with m_h, and the bound at a fixed m_ff."""
     return _rate(runs), _must_grow(runs), _condition(runs), _bound_grows(runs)
 
 
@@ -261,9 +264,9 @@ def _rate(runs: Runs) -> Claim:
         "Theorem 4.1, Eq. 13, 17",
         "The second term falls like m_FF^-β.",
         judge(off <= CLOSE, off > CLOSE, enough=found.count >= 3),
-        f"Piecewise-linear networks have β = {BETA:g}, in mean squared error the exponent "
-        f"{-2 * BETA:g}; of the compiled networks: {found.shown}, mean over {found.count} "
-        f"targets and head sizes (m_ff >= {RESOLVED} m_h).",
+        f"Piecewise-linear networks have β = {BETA:g}, which is the exponent {-2 * BETA:g} in mean "
+        f"squared error. Compiled networks have {found.shown}, the mean over {found.count} pairs "
+        f"of target and head size (m_ff >= {RESOLVED} m_h).",
         found,
     )
 
@@ -276,14 +279,14 @@ def _must_grow(runs: Runs) -> Claim:
         "Sec. 4.3, after Eq. 18",
         "When m_h grows there are more bases for the networks to approximate, so m_FF must grow.",
         judge_each(seen.values(), lambda one: one.low > 0, lambda one: one.high <= CLOSE),
-        "The m_ff from which the compiled error is within 10 % of that with exact bases grows "
-        f"like m_h to the power {fits.listed(seen)}.",
+        "The m_ff from which the compiled error is within 10 % of that with exact bases grows like "
+        f"a power of m_h, with the exponent: {fits.listed(seen)}.",
         next(iter(seen.values()), None),
     )
 
 
 def _condition(runs: Runs) -> Claim:
-    """Decided by the exponent along which the second term is constant: (β+1)/β, or more."""
+    """Decide by the exponent along which the second term is constant: (β+1)/β, or more."""
     printed = (BETA + 1) / BETA
     found = {t.name: runs.growth(t) for t in TARGETS}
     asked = [e for e in map(runs.demanded, TARGETS) if e.known]
@@ -297,15 +300,15 @@ def _condition(runs: Runs) -> Claim:
             f"k²: for Eq. 17 to converge m_FF must outgrow m_h^{most.value:.2g}."
         )
         if all(g.high < most.low for g in found.values()):
-            correction += " The error itself asks for less."
+            correction += " The error itself needs a smaller exponent."
     return _claim(
         "condition",
         "Sec. 4.3, after Eq. 18",
         "The bound converges when m_h → ∞ and m_FF^β / m_h^(β+1) → ∞.",
         verdict,
-        f"With β = {BETA:g} this asks for m_FF above m_h^{printed:g}. The compiled error needs "
-        f"the exponent {fits.listed(found)}; the second term of Eq. 17 stays constant along "
-        f"{'; '.join(map(str, asked)) or 'not run'}.",
+        f"With β = {BETA:g} this requires that m_FF grow faster than m_h^{printed:g}. The exponent "
+        f"that the compiled error needs is {fits.listed(found)}; the exponent along which the "
+        f"second term of Eq. 17 stays constant is {'; '.join(map(str, asked)) or 'not run'}.",
         most,
         correction,
     )
@@ -320,7 +323,7 @@ def _bound_grows(runs: Runs) -> Claim:
 
     grows = [*grown(lambda one: one.printed), *grown(lambda one: one.rigorous)]
     error_grows = grown(lambda one: one.total)
-    # the error that falls in a step is an example of "not necessarily"
+    # one step in which the error falls shows that it need not increase
     holds = all(grows) and not all(error_grows)
     return _claim(
         "bound-not-error",
@@ -329,20 +332,20 @@ def _bound_grows(runs: Runs) -> Claim:
         "not necessarily.",
         judge(holds, not holds, enough=bool(grows)),
         f"At m_ff = {FIXED} the second term, printed and rigorous, increases in {sum(grows)} of "
-        f"{len(grows)} steps from one m_h to the next, the compiled error in {sum(error_grows)} of "
-        f"{len(error_grows)}.",
+        f"{len(grows)} steps from one m_h to the next; the compiled error increases in "
+        f"{sum(error_grows)} of {len(error_grows)}.",
     )
 
 
 def figure(runs: Runs) -> Figure:
-    """The error over m_ff, the m_ff needed over m_h, and trained networks over their width."""
+    """Draw the error over m_ff, the needed m_ff over m_h, and trained errors over the width."""
     return Figure(
         "mff",
         "The second term of Theorem 4.1",
-        "Left: mean squared distance between compiled Transformers with m_ff pieces a "
-        "component and with exact bases, the bound's second term above it. Middle: the m_ff "
-        f"from which the error is within {100 * (ENOUGH - 1):.0f} % of that with exact bases. "
-        "Right: trained networks of small width, where the rank is no obstacle.",
+        "Left: mean squared distance between compiled Transformers with m_ff pieces per component "
+        "and with exact bases, and the bound's second term above it. Middle: the m_ff from which "
+        f"the error is within {100 * (ENOUGH - 1):.0f} % of that with exact bases. Right: trained "
+        "networks of small width, with a head size equal to the rank.",
         (_units_panel(runs, TARGETS[0]), _needed_panel(runs), _width_panel(runs)),
     )
 
@@ -366,7 +369,7 @@ def _needed_panel(runs: Runs) -> Curves:
         word, best = f"best split of the bound, {target.name}", runs.splits.get(target, [])
         drawn = fits.line(target.name, runs.needed(target)), fits.line(word, best, "theory")
         series += [one for one in drawn if one.x]
-    return Curves("What m_h asks of m_ff", "head size m_h", "m_ff", tuple(series), "log", "log")
+    return Curves("The m_ff that m_h needs", "head size m_h", "m_ff", tuple(series), "log", "log")
 
 
 def _width_panel(runs: Runs) -> Curves:
@@ -375,7 +378,7 @@ def _width_panel(runs: Runs) -> Curves:
 
 
 def table(runs: Runs) -> Table:
-    """One row a target and head size."""
+    """Tabulate one row per target and head size."""
 
     def finite(number: float) -> float | None:
         return number if math.isfinite(number) else None
@@ -400,14 +403,14 @@ def table(runs: Runs) -> Table:
 
 
 def paragraphs(runs: Runs) -> tuple[str, ...]:
-    """What m_ff does, compiled and trained."""
+    """Say how the error depends on m_ff, for compiled and for trained networks."""
     grown = fits.listed({t.name: runs.growth(t) for t in TARGETS})
     spent = fits.listed({t.name: runs.split_growth(t) for t in TARGETS})
     text = (
         "The compiled networks interpolate sqrt(σ_k) sin 2πku, f and F with m_ff linear pieces, so "
-        "that their error is that of Theorem 4.1's second term alone. The m_ff that keeps the "
-        f"error within 10 % of that with exact bases grows like m_h to the power {grown}. "
-        f"A budget split by the rigorous bound lets m_ff grow like m_h to the power {spent}."
+        "that their error is exactly what the second term of Theorem 4.1 bounds. The m_ff that "
+        "keeps the error within 10 % of that with exact bases grows like a power of m_h, with the "
+        f"exponent: {grown}. When the rigorous bound splits a budget, the exponent is: {spent}."
     )
     widths = runs.trained.sizes
     if len(widths) < 2:
@@ -417,9 +420,9 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
     return (
         text,
         f"Trained networks of width {widths[0]} and {widths[-1]} (three hidden layers, strong "
-        f"recipe) reach {ends[0]} and {ends[1]} where m_h = r, so that the coupling "
-        f"can be exact: the error falls with the exponent {exponent} in the width, and what "
-        "is left at the largest width is also the optimiser's.",
+        f"recipe) reach {ends[0]} and {ends[1]} at m_h = r, where the coupling can be exact. The "
+        f"exponent of the error in the width is {exponent}; the error at the largest width is in "
+        "part due to the optimiser.",
     )
 
 

@@ -1,9 +1,10 @@
-"""App. D.3: what mixing the inputs does to the rank of ρ, and whether a deconvolution undoes it.
+"""App. D.3: how mixing the inputs changes the rank of ρ, and whether a deconvolution undoes it.
 
 The paper mixes two tokens, x~ = (x1, x2 + x1), and finds that ρ~(x1, x2) = ρ(x1, x2 + x1) has a
-third singular value. Here: its three values, exactly; those under random filters (1, θ), that is
-x~(t) = x(t) + θ x(t-1); those of the same couplings on windows (x(t-1), x(t)) as tokens; and what
-is left of the mixing after an inverse filter of finite length. Nothing is trained.
+third singular value. Here: its three values, exactly; the values under random filters (1, θ), that
+is x~(t) = x(t) + θ x(t-1); the values of the same couplings with windows (x(t-1), x(t)) as tokens;
+and the effect of the mixing that remains after an inverse filter of finite length. Nothing is
+trained.
 """
 
 import math
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,34 +25,33 @@ from attnrate.figures.figure import Curves, Figure, Line, Series, Table
 from attnrate.fitting.job import Sized
 from attnrate.spectra.measures import stable_rank
 from attnrate.statistics import Interval, mean, slope
-from attnrate.targets import seeds
 from attnrate.targets.alter import convolve
 from attnrate.theory.domain import Samples
 from attnrate.theory.pod import pod
 
-#: App. D.3, below Eq. 101: the values as printed, and half a unit of the last digit printed
+#: App. D.3, below Eq. 101: the printed values, and half a unit of their last digit
 PAPER_SIGMA = (1.265, 0.5, 0.4)
 PAPER_ROUNDING = (5e-4, 0.05, 0.05)
 #: Exact: σ² = (7 ± √33)/8 and 1/4, from ρ~ = 1 + cos b - cos 2a cos b + sin 2a sin b
 EXACT_SIGMA = (math.sqrt((7 + math.sqrt(33)) / 8), 0.5, math.sqrt((7 - math.sqrt(33)) / 8))
-LONGEST_FILTER = 2.0  # θ is uniform on ±LONGEST_FILTER: on both sides of minimum phase
+LONGEST_FILTER = 2.0  # θ is uniform on ±LONGEST_FILTER: |θ| < 1 is minimum phase, |θ| > 1 not
 _POD_RTOL = 1e-9
-_POSITIONS = 8  # in the middle of a sequence, where no inverse filter reads beyond its ends
-#: Computed and exact values agree when they differ by less
+_POSITIONS = 8  # positions in the middle, where no inverse filter reads beyond the sequence
+#: Computed and exact values agree when they differ by at most this
 _AGREE = 1e-6
-#: A number within this share of the paper's is the same up to its numerical estimate
+#: A number within this share of the paper's agrees up to the error of a numerical estimate
 _NEAR = 0.01
-#: Filters nearer to |θ| = 1 than this need longer inverses than are tried
+#: Filters with |θ| closer to 1 than this need longer inverses than are tried
 _CLEAR = 0.75
-#: Inverse filters count where what they leave is small enough to be linear, and above rounding
+#: Range of |θ|^L in which the remaining error is linear in it and above rounding
 _LINEAR = (1e-7, 0.05)
-#: A deconvolution has undone the mixing when it leaves less than this share of ρ
+#: A deconvolution has undone the mixing when the remaining error is at most this
 _UNDONE = 0.01
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How many random filters, on how many sequences their inverses are tried, and the seeds."""
+    """The size of a preset: number of random filters, of sequences per filter, and of seeds."""
 
     filters: int
     sequences: int
@@ -64,23 +64,30 @@ SETTINGS: Mapping[contract.Preset, Settings] = {
 }
 INVERSE_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
-#: Singular values, from the largest on
+#: Singular values in decreasing order
 Sigma = tuple[float, ...]
-#: A function of two arrays of numpy or two tensors of torch
-Rho = Callable[[Any, Any], Any]
+#: Numbers of numpy or of torch
+Numbers = TypeVar("Numbers", np.ndarray, torch.Tensor)
+#: A coupling as `pod` takes it: a function of two numpy arrays
+Rho = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def eq100(u: Any, v: Any) -> Any:
+def eq100(u: Numbers, v: Numbers) -> Numbers:
     """The ρ of Eq. 100, of rank 2."""
-    return 1 + 2 * _sine(u) * _sine(v)
+    value: Numbers = 1 + 2 * _sine(u) * _sine(v)
+    return value
 
 
-def fig1(u: Any, v: Any) -> Any:
+def fig1(u: Numbers, v: Numbers) -> Numbers:
     """The ρ of Fig. 1 with α = 1, of rank 6."""
-    return sum(2 / k * _sine(k * u) * _sine(k * v) for k in range(1, 7))
+    total: Numbers = 2 * _sine(u) * _sine(v)
+    for k in range(2, 7):
+        total = total + 2 / k * _sine(k * u) * _sine(k * v)
+    return total
 
 
-def _sine(u: Any) -> Any:
+def _sine(u: Numbers) -> Numbers:
+    """sin 2πu, written for numpy and for torch."""
     return torch.sin(2 * math.pi * u) if isinstance(u, torch.Tensor) else np.sin(2 * math.pi * u)
 
 
@@ -98,7 +105,7 @@ def mixed_windows(rho: Rho, theta: float) -> Rho:
 
 
 def window_lattice() -> Samples:
-    """Windows (x(t-1), x(t)) on a lattice of the square, fine enough to integrate exactly.
+    """Windows (x(t-1), x(t)) on a lattice of the square, on which sums are exact integrals.
 
     Sums over 24 equal steps of x(t) are exact for products of two of the six sines.
     """
@@ -107,7 +114,7 @@ def window_lattice() -> Samples:
 
 
 def draw_filters(count: int, seed: int) -> list[float]:
-    """The random θ of the filters (1, θ)."""
+    """Draw the random θ of the filters (1, θ)."""
     drawn = np.random.default_rng(seed).uniform(-LONGEST_FILTER, LONGEST_FILTER, count)
     return [round(float(theta), 6) for theta in drawn]
 
@@ -115,8 +122,8 @@ def draw_filters(count: int, seed: int) -> list[float]:
 def inverse_filter(theta: float, length: int, causal: bool) -> tuple[float, ...]:
     """The first `length` terms of the inverse of (1, θ), which reads the past or the future.
 
-    1/(1 + θz) is Σ_{s≥0} (-θ)^s z^s, which undoes the filter from the past and is small in the end
-    for |θ| < 1, or -Σ_{s≥1} (-θ)^-s z^-s, which reads the future and is so for |θ| > 1.
+    1/(1 + θz) is Σ_{s≥0} (-θ)^s z^s, which reads the past and decays for |θ| < 1, or -Σ_{s≥1}
+    (-θ)^-s z^-s, which reads the future and decays for |θ| > 1.
     """
     if causal:
         return tuple((-theta) ** s for s in range(length))
@@ -124,12 +131,12 @@ def inverse_filter(theta: float, length: int, causal: bool) -> tuple[float, ...]
 
 
 def tail_share(sigma: Sequence[float], rank: int) -> float:
-    """(Σ_{k>rank} σ²)^½ as a share of (Σ σ²)^½."""
+    """The tail (Σ_{k>rank} σ²)^½ divided by the norm (Σ σ²)^½."""
     return float(np.linalg.norm(sigma[rank:]) / np.linalg.norm(sigma))
 
 
 class ExampleOutcome(contract.Outcome):
-    """Singular values before and after mixing, as they are and modulo what softmax cannot see."""
+    """Singular values before and after mixing, without and with the softmax gauge."""
 
     before: Sigma
     before_gauge: Sigma
@@ -138,10 +145,10 @@ class ExampleOutcome(contract.Outcome):
 
 
 class Example(contract.Work, work="mixing_rank.example"):
-    """The example of D.3: Eq. 100 and its mixing with θ = 1, Eq. 101."""
+    """A job: the example of App. D.3, Eq. 100, and its mixing with θ = 1, Eq. 101."""
 
     def run(self) -> ExampleOutcome:
-        """Decompose both couplings, with and without the gauge of softmax."""
+        """Decompose both couplings, without and with the softmax gauge."""
         return ExampleOutcome(
             *(
                 _rounded(pod(rho, (0.0, 1.0), rtol=_POD_RTOL, gauge=gauge).sigma)
@@ -153,7 +160,7 @@ class Example(contract.Work, work="mixing_rank.example"):
 
 @dataclass(frozen=True)
 class Filter:
-    """A random θ with the spectrum of ρ~ on two single tokens, and on windows of two inputs."""
+    """A random θ with the spectra of ρ~ on single tokens and on windows of two inputs."""
 
     theta: float
     sigma: Sigma
@@ -184,13 +191,13 @@ class FiltersOutcome(contract.Outcome):
 
 
 class Filters(contract.Work, work="mixing_rank.filters"):
-    """A coupling under random filters."""
+    """A job: the spectra of a coupling under random filters."""
 
     coupling: str
     filters: int
 
     def run(self) -> FiltersOutcome:
-        """Decompose it under each filter."""
+        """Decompose the coupling under each filter."""
         rho, rows = COUPLINGS[self.coupling], []
         for theta in draw_filters(self.filters, self.seed):
             single = pod(mixed_pair(rho, theta), (0.0, 1.0), rtol=_POD_RTOL)
@@ -203,7 +210,10 @@ class Filters(contract.Work, work="mixing_rank.filters"):
 
 @dataclass(frozen=True)
 class Inverse:
-    """What inverse filters of each length leave of a random θ, reading the past or the future."""
+    """A random θ, and the error that inverse filters of each length leave.
+
+    `past` is for inverse filters that read the past, `future` for those that read the future.
+    """
 
     theta: float
     past: tuple[float, ...]
@@ -211,14 +221,14 @@ class Inverse:
 
 
 class DeconvolutionOutcome(contract.Outcome):
-    """What inverse filters of these lengths leave of random filters."""
+    """The errors that inverse filters of these lengths leave, for random filters."""
 
     lengths: tuple[int, ...]
     filters: tuple[Inverse, ...]
 
     @property
     def points(self) -> list[tuple[float, float]]:
-        """|θ|^L (or |θ|^-L) and what is left, where the inverse filter is the right one."""
+        """(|θ|^L or |θ|^-L, remaining error), for the inverse filter that decays."""
         found = []
         for one in self.filters:
             theta = abs(one.theta)
@@ -228,16 +238,17 @@ class DeconvolutionOutcome(contract.Outcome):
 
     @property
     def law(self) -> Interval:
-        """The power of |θ|^L with which what is left falls."""
+        """The exponent of the remaining error as a power of |θ|^L (or |θ|^-L)."""
         return slope([x for x, _ in self.points], [left for _, left in self.points])
 
 
 class Deconvolution(contract.Work, work="mixing_rank.deconvolution"):
-    """Random filters that inverse filters of several lengths are to undo.
+    """A job: random filters, undone by inverse filters of several lengths.
 
-    For z = (1, θ)∗x and x^ = the inverse filter applied to z, what is left is the root mean square
-    of ρ(x^(t), x^(s)) - ρ(x(t), x(s)) over that of ρ, for Fig. 1's ρ of rank 6. Only positions in
-    the middle count: near the ends the zeros outside the sequence are seen.
+    Let z = (1, θ)∗x, and let x^ be the inverse filter applied to z. The remaining error is the
+    root mean square of ρ(x^(t), x^(s)) - ρ(x(t), x(s)) divided by that of ρ, for Fig. 1's ρ of
+    rank 6. Only positions in the middle count, because near the ends the filters read zeros
+    outside the sequence.
     """
 
     filters: int
@@ -248,7 +259,9 @@ class Deconvolution(contract.Work, work="mixing_rank.deconvolution"):
         """Filter random sequences, undo it, and compare the couplings of all pairs."""
         margin = max(self.lengths) + 1
         shape = (self.sequences, 2 * margin + _POSITIONS, 1)
-        x = torch.rand(shape, generator=seeds.generator(self.seed), dtype=torch.float64)
+        x = torch.rand(
+            shape, generator=torch.Generator().manual_seed(self.seed), dtype=torch.float64
+        )
         inside = slice(margin, margin + _POSITIONS)
         truth = fig1(x[:, inside], x[:, inside].mT)
 
@@ -272,7 +285,7 @@ def _rounded(sigma: Iterable[float]) -> Sigma:
 
 
 def plan(preset: contract.Preset) -> contract.Plan:
-    """D.3 itself, and for each seed a set of random filters."""
+    """Plan the example of D.3 and, for each seed, a set of random filters."""
     chosen = SETTINGS[preset]
     jobs: list[Sized[contract.Work]] = [Sized(Example(), 0.2)]
     for seed in range(chosen.seeds):
@@ -296,7 +309,7 @@ Spectra = Mapping[str, FiltersOutcome]
 
 
 def conclude(results: contract.Results) -> contract.Conclusion:
-    """Tables, figures and claims of what was computed."""
+    """Make tables, figures and claims of the results."""
     filtered = results.of(Filters, FiltersOutcome)
     mixed = {
         name: _pooled([one.outcome for one in found])
@@ -323,7 +336,7 @@ def conclude(results: contract.Results) -> contract.Conclusion:
 
 
 def _pooled(outcomes: Sequence[Pooled]) -> Pooled:
-    """The outcomes of several seeds as one, with the filters of all."""
+    """Merge the outcomes of several seeds into one with the filters of all."""
     return replace(outcomes[0], filters=tuple(row for one in outcomes for row in one.filters))
 
 
@@ -343,9 +356,9 @@ def _values_claim(example: ExampleOutcome) -> Claim:
         "The singular values of ρ~ are 1.265, 0.5 and 0.4, estimated numerically.",
         "holds" if printed else "holds when corrected" if near else "does not hold",
         f"pod gives {_listed(after)}; the exact values are {_listed(EXACT_SIGMA)}, with "
-        f"σ² = (7 ± √33)/8 and 1/4. The largest gap to the paper's is {gap:.2g}.",
+        f"σ² = (7 ± √33)/8 and 1/4. The largest difference from the paper's is {gap:.2g}.",
         after[0] if after else None,
-        "" if printed else f"Read {_listed(EXACT_SIGMA)}.",
+        "" if printed else f"The values are {_listed(EXACT_SIGMA)}.",
     )
 
 
@@ -358,8 +371,8 @@ def _rank_claim(example: ExampleOutcome) -> Claim:
         "App. D.3, Eq. 100-101",
         "Mixing x~ = (x1, x1 + x2) raises the rank of ρ from 2.",
         judge(raised, not raised),
-        f"rank {before} before, {after} after; modulo the softmax gauge {gauge_before} and "
-        f"{gauge_after}.",
+        f"the rank is {before} before and {after} after mixing; under the softmax gauge it is "
+        f"{gauge_before} and {gauge_after}.",
         float(after),
     )
 
@@ -367,7 +380,7 @@ def _rank_claim(example: ExampleOutcome) -> Claim:
 def _filters_claim(mixed: Spectra) -> Claim:
     raised = [rank > len(one.before) for one in mixed.values() for rank in one.ranks]
     rises, count = sum(raised), len(raised)
-    told = {
+    wording = {
         name: f"rank {len(one.before)} becomes {_range(one.ranks)}, and {percent(one.tails, 0)} of "
         f"the norm lies beyond rank {len(one.before)}"
         for name, one in mixed.items()
@@ -377,24 +390,25 @@ def _filters_claim(mixed: Spectra) -> Claim:
         "Sec. 6.2, App. D.3",
         "Temporal mixing can raise the rank of ρ, which the paper shows by one example.",
         "holds" if rises == count else "holds when corrected" if rises else "does not hold",
-        f"{rises} of {count} random filters (1, θ), θ uniform on ±2, raise it ({listed(told)}).",
+        f"{rises} of {count} random filters (1, θ), with θ uniform on ±2, raise the rank "
+        f"({listed(wording)}).",
         rises / count,
-        "" if rises in (0, count) else f"Not every filter does: {count - rises} do not.",
+        "" if rises in (0, count) else f"{count - rises} of {count} filters do not raise it.",
     )
 
 
 def _windows_claim(mixed: Spectra) -> Claim:
     kept = [rank <= len(one.before) for one in mixed.values() for rank in one.window_ranks]
-    told = {name: f"rank {_range(one.window_ranks)}" for name, one in mixed.items()}
+    wording = {name: f"rank {_range(one.window_ranks)}" for name, one in mixed.items()}
     return _claim(
         "other-representation",
         "App. D.3, last paragraph",
-        "Other representations of the mixed target may have another rank pattern; the paper does "
-        "not exclude it.",
+        "Other representations of the mixed target may have a different rank pattern; the paper "
+        "does not exclude it.",
         judge(all(kept), fails=False),
-        "with windows (x(t-1), x(t)) as tokens, as long as the filter, the rank is not raised for "
-        f"{sum(kept)} of {len(kept)} filters ({listed(told)}): the new rank comes from x1 standing "
-        "in both single tokens.",
+        "with windows (x(t-1), x(t)) as tokens, which are as long as the filter, the rank does not "
+        f"rise for {sum(kept)} of {len(kept)} filters ({listed(wording)}): with single tokens it "
+        "rises because x1 is part of both.",
         sum(kept) / len(kept),
     )
 
@@ -403,7 +417,7 @@ def _deconvolution_claim(inverses: DeconvolutionOutcome) -> Claim:
     past = [one for one in inverses.filters if abs(one.theta) <= _CLEAR]
     future = [one for one in inverses.filters if abs(one.theta) >= 1 / _CLEAR]
     verdict: Verdict = "open"
-    evidence, law = "too few filters were drawn on one side of |θ| = 1.", mean([])
+    evidence, law = "too few filters have |θ| on one side of 1.", mean([])
     if past and future:
         law = inverses.law
         right = max(one.past[-1] for one in past), max(one.future[-1] for one in future)
@@ -412,11 +426,11 @@ def _deconvolution_claim(inverses: DeconvolutionOutcome) -> Claim:
         if max(right) > _UNDONE:
             verdict = "does not hold"
         evidence = (
-            f"with {inverses.lengths[-1]} terms the inverse filter from the past leaves at most "
-            f"{right[0]:.2g} of ρ for {len(past)} filters with |θ| ≤ {_CLEAR:.3g}, but at least "
-            f"{wrong:.2g} for {len(future)} with |θ| ≥ {1 / _CLEAR:.3g}, where one that reads the "
-            f"future leaves at most {right[1]:.2g}. What is left goes with |θ|^L "
-            f"(or |θ|^-L) to the power {law}."
+            f"with {inverses.lengths[-1]} terms the inverse filter that reads the past leaves a "
+            f"relative error of at most {right[0]:.2g} for the {len(past)} filters with |θ| ≤ "
+            f"{_CLEAR:.3g}, but of at least {wrong:.2g} for the {len(future)} with |θ| ≥ "
+            f"{1 / _CLEAR:.3g}, where the one that reads the future leaves at most {right[1]:.2g}. "
+            f"The remaining error falls like |θ|^L (or |θ|^-L) to the power {law}."
         )
     return _claim(
         "deconvolution",
@@ -425,9 +439,9 @@ def _deconvolution_claim(inverses: DeconvolutionOutcome) -> Claim:
         verdict,
         evidence,
         law,
-        "With the past alone it works for filters of minimum phase, |θ| < 1; for the others "
-        "the inverse has to read the future. Where the filter is part of the target, "
-        "H~(x) = H(θ∗x), no inverse is needed: θ itself, applied to the inputs, gives H back."
+        "An inverse that reads the past exists for filters of minimum phase, |θ| < 1; for the "
+        "others it has to read the future. Where the filter is part of the target, H~(x) = H(θ∗x), "
+        "no inverse is needed: applying θ to the inputs gives H."
         if verdict == "holds when corrected"
         else "",
     )
@@ -450,19 +464,19 @@ def _paragraphs(mixed: Spectra, claims: Sequence[Claim]) -> tuple[str, ...]:
 
 
 def _example_table(example: ExampleOutcome) -> Table:
-    """The values of D.3: by pod, exact, and as printed."""
+    """Tabulate the values of D.3: computed, exact, and printed."""
     before, after = ([*found, None, None, None][:3] for found in (example.before, example.after))
     return Table(
         "D.3: singular values before and after x~ = (x1, x2 + x1)",
         ("", "before", "after, by pod", "after, exact", "after, the paper"),
         tuple((f"σ{k + 1}", before[k], after[k], EXACT_SIGMA[k], PAPER_SIGMA[k]) for k in range(3)),
-        "Modulo what softmax cannot see (a function of x1 alone) the rank is "
+        "Under the softmax gauge, modulo functions of x1 alone, the rank is "
         f"{len(example.before_gauge)} before and {len(example.after_gauge)} after.",
     )
 
 
 def _spectrum_table(mixed: Spectra) -> Table:
-    """Ranks, stable ranks and tails before and after mixing."""
+    """Tabulate ranks, stable ranks and tails before and after mixing."""
 
     def stable(*spectra: Sequence[float]) -> Interval:
         return mean([float(stable_rank(np.array(sigma))) for sigma in spectra])
@@ -489,10 +503,10 @@ def _spectrum_table(mixed: Spectra) -> Table:
 
 
 def _spectrum_figure(mixed: Spectra) -> Figure:
-    """The spectra of the couplings before and after mixing."""
+    """Draw the spectra of the couplings before and after mixing."""
     caption = (
-        "The spectrum of ρ(x1, x2 + θ x1) over random θ, beside that of ρ. "
-        "Mixing splits each term into a sine and a cosine of x2: values are added, none is zero."
+        "The spectrum of ρ(x1, x2 + θ x1) for random θ, beside that of ρ. Mixing splits each term "
+        "into a sine and a cosine of x2, which adds nonzero singular values."
     )
     panels = tuple(_spectrum_panel(name, one) for name, one in mixed.items())
     return Figure("mixing-rank-spectra", "Spectra under mixing", caption, panels)
@@ -518,9 +532,9 @@ def _spectrum_panel(name: str, mixed: FiltersOutcome) -> Curves:
 
 
 def _deconvolution_figure(inverses: DeconvolutionOutcome) -> Figure:
-    """What inverse filters leave, over their length and over |θ|^L."""
+    """Draw the remaining error over the length of the inverse filter and over |θ|^L."""
     every = sorted(((abs(one.theta), one) for one in inverses.filters), key=itemgetter(0))
-    lengths, left = tuple(map(float, inverses.lengths)), "what is left, share of ρ"
+    lengths, left = tuple(map(float, inverses.lengths)), "remaining error, relative to ρ"
     shown = [
         Series(f"|θ| = {theta:.2f}", lengths, one.past, style="measured" if theta < 1 else "faint")
         for theta, one in every[:: max(1, len(every) // 6)]
@@ -537,12 +551,12 @@ def _deconvolution_figure(inverses: DeconvolutionOutcome) -> Figure:
     ]
     if inverses.points:
         points = line("measured", sorted(inverses.points, key=itemgetter(0)))
-        title, base = "all filters, by the inverse that fits", "|θ|^L, or |θ|^-L for |θ| > 1"
+        title, base = "all filters, with the inverse that decays", "|θ|^L, or |θ|^-L for |θ| > 1"
         panels.append(Curves(title, base, left, (points,), "log", "log"))
     caption = (
-        "The error of the deconvolved coupling, thin lines for |θ| > 1, where the inverse from the "
-        "past does not decay. Right: with the inverse that reads the future for |θ| > 1; the line "
-        f"through all filters has the slope {inverses.law}, theory says 1."
+        "The error of the deconvolved coupling; thin lines are for |θ| > 1, where the inverse that "
+        "reads the past does not decay. Right: for |θ| > 1 with the inverse that reads the future; "
+        f"the slope over all filters is {inverses.law}, and 1 in theory."
     )
     return Figure("mixing-rank-deconvolution", "Undoing a filter", caption, tuple(panels))
 

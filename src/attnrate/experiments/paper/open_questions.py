@@ -1,10 +1,10 @@
 """What the paper leaves open: heads, layers, residuals, layer norm, at equal parameters.
 
-The theory speaks of one layer with one head, "layer normalization and residual connections are not
-taken into account" (Sec. 3), and names heads and depth as future work (Sec. 7). Here Fig. 1's
-targets are learned with each of them. Heads share the total head size and the value size; where a
-variant would have more parameters than the baseline the width of its networks is reduced. The
-baseline's fits are Fig. 1's own.
+The theory has one layer with one head: "layer normalization and residual connections are not taken
+into account" (Sec. 3), and heads and depth are future work (Sec. 7). Here Fig. 1's targets are
+learned with each of these. Heads share the total head size and the value size. Where a variant
+would have more parameters than the baseline, its networks are narrower. The fits of the baseline
+are those of Fig. 1.
 """
 
 import math
@@ -16,7 +16,7 @@ import torch
 
 from attnrate.experiments.claims import Claim, Verdict, claim_of, judge
 from attnrate.experiments.contract import Conclusion, Experiment, Plan, Preset, Results
-from attnrate.experiments.kits.fits import Fits, error_panel, listed
+from attnrate.experiments.kits.fits import Fits, cell_of, error_panel, listed
 from attnrate.experiments.kits.spectral import LONG, RECIPES, SECONDS, Settings, Spectral, Tried
 from attnrate.figures.figure import Figure, Table
 from attnrate.models.base import nearest_size
@@ -28,28 +28,31 @@ BASELINE = "Eq. 5"
 WIDTH = 128
 #: Fig. 1's value size, which heads share
 _VALUES = 32
-#: All have tokens and outputs of one number, which is what the count of parameters depends on
+#: The number of parameters depends on d and out only, which are 1 for all targets here
 _ANY_TARGET = Spectral(1.0, 6).build()
 
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """Settings of the model that differ from Eq. 5's, and the time of a step beside its time."""
+    """A variant of Eq. 5: its settings that differ, and its time per step relative to Eq. 5."""
 
     cost: float = 1.0
     heads: int = 1
     changes: Settings = field(default_factory=dict)
 
     def model(self, size: int, width: int) -> Settings:
-        """The model of that total head size and width, without the settings left as in Eq. 5."""
+        """The settings of the model with this total head size and width.
+
+        Settings that are equal to those of Eq. 5 are left out.
+        """
         shared = {"heads": self.heads, "m_v": _VALUES // self.heads} if self.heads > 1 else {}
         narrower = {} if width == WIDTH else {"width": width}
         one_head = size // self.heads
         return {"kind": "transformer", "m_h": one_head, **shared, **self.changes, **narrower}
 
     def parameters(self, size: int, width: int) -> int:
-        """How many the model has with that total head size and networks of that width."""
-        with torch.device("meta"):  # nothing is allocated and no random number drawn
+        """The number of parameters with this total head size and networks of this width."""
+        with torch.device("meta"):  # allocates nothing and draws no random numbers
             model = build_model(self.model(size, width), _ANY_TARGET)
         return sum(weights.numel() for weights in model.parameters())
 
@@ -69,7 +72,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is run: targets with their total head sizes, variants, seeds."""
+    """The runs of a preset: targets with their total head sizes, variants, seeds."""
 
     cells: tuple[tuple[Spectral, int], ...]
     variants: tuple[str, ...]
@@ -83,7 +86,7 @@ CHOSEN: Mapping[Preset, Chosen] = {
         seeds=(0,),
     ),
     "paper": Chosen(
-        # of rank 6 the error depends on the head size; of r = ∞ it is the networks' from 4 on
+        # at rank 6 the error depends on the head size; at r = ∞ the networks limit it from 4 on
         cells=(
             *((Spectral(alpha, 6), size) for alpha in (1.0, 0.55) for size in (4, 8)),
             *((Spectral(1.0, LONG), size) for size in (4, 16)),
@@ -95,7 +98,7 @@ CHOSEN: Mapping[Preset, Chosen] = {
 
 
 def plan(preset: Preset) -> Plan:
-    """Every variant on every target and total head size."""
+    """Plan a fit of every variant on every target and total head size."""
     chosen = CHOSEN[preset]
     return [
         target.fit(
@@ -114,26 +117,27 @@ def plan(preset: Preset) -> Plan:
 
 @cache
 def model_settings(variant: Variant, size: int) -> Settings:
-    """A variant's model for a total head size, of the width that gives it the same parameters."""
+    """The settings of a variant whose width gives it as many parameters as the baseline."""
     wanted = VARIANTS[BASELINE].parameters(size, WIDTH)
     return variant.model(size, nearest_size(partial(variant.parameters, size), wanted))
 
 
 def conclude(results: Results) -> Conclusion:
-    """The error of every variant beside the baseline's."""
+    """Compare the error of every variant with the baseline's."""
     tries = Fits(results.fits(Tried))
     return Conclusion(paragraphs(tries), (figure(tries),), tables(tries), claims(tries))
 
 
-#: A variant does the same as the baseline when its ratio's interval lies within this factor
+#: A variant counts as equal to the baseline when the interval of its ratio is within this factor
 SAME = 2.0
-#: So many cells that agree decide where the interval is too wide: by chance one time in 32
+#: Where the interval is too wide, this many cells that all agree decide; by chance they agree one
+#: time in 32
 CELLS = 6
 
 
 @dataclass(frozen=True)
 class Question:
-    """What leaving something out takes for granted, as a sentence that a run can decide."""
+    """A question: what the theory assumes by leaving something out, as a decidable statement."""
 
     name: str
     place: str
@@ -172,9 +176,15 @@ _claim = partial(claim_of, "open-questions")
 
 
 def ratios(tries: Fits, variant: str) -> list[float]:
-    """error of the variant / error of the baseline in every cell and seed that both have."""
+    """error(variant) / error(baseline) for every cell and seed that both have."""
     one, base = (tries.where(curve=name) for name in (variant, BASELINE))
     return one.over(base, "target", "size", "seed")
+
+
+def _ratio(tries: Fits, variant: str) -> Interval:
+    """The geometric mean of `ratios`."""
+    one, base = (tries.where(curve=name) for name in (variant, BASELINE))
+    return one.ratio(base, "target", "size", "seed")
 
 
 def size_slope(tries: Fits, variant: str, target: Spectral) -> Interval:
@@ -196,19 +206,20 @@ def _varied(tries: Fits) -> list[Spectral]:
 
 
 def claims(tries: Fits) -> tuple[Claim, ...]:
-    """What the theory leaves out, and whether leaving it out changes the picture."""
+    """Decide whether what the theory leaves out changes the picture."""
     return (*(_answer(tries, question) for question in QUESTIONS), _phenomenon(tries))
 
 
 def _answer(tries: Fits, question: Question) -> Claim:
-    """Holds if every variant of the question does the same as Eq. 5, and not if one does not."""
+    """Decide a question: it holds if all of its variants equal Eq. 5, and fails if one differs."""
     found = {variant: ratios(tries, variant) for variant in question.variants}
+    tried = Fits(one for one in tries if one.label.curve in question.variants)
     seen = {variant: geometric_mean(r) for variant, r in found.items() if r}
     each = {variant: _same(seen[variant], found[variant]) for variant in seen}
     others = [variant for variant, said in each.items() if said == "does not hold"]
     correction = "; ".join(
-        f"at equal parameters {variant} has {seen[variant].value:.2g} times the error, so that a "
-        f"theory without it is too {'pessimistic' if seen[variant].value < 1 else 'optimistic'}"
+        f"at equal parameters {variant} has {seen[variant].value:.2g} times the error, so a theory "
+        f"without it is too {'pessimistic' if seen[variant].value < 1 else 'optimistic'}"
         for variant in others
     )
     decisive = max(
@@ -219,15 +230,15 @@ def _answer(tries: Fits, question: Question) -> Claim:
         question.place,
         question.statement,
         judge(set(each.values()) == {"holds"}, bool(others)),
-        "Error over that of Eq. 5 with the same total head size and parameters: "
-        f"{listed(seen)} (the same is taken as within a factor {SAME:g}).",
+        "Error divided by that of Eq. 5 with the same total head size and number of parameters: "
+        f"{listed(seen, tried)} (within a factor {SAME:g} counts as equal).",
         seen.get(decisive),
         correction and correction[0].upper() + correction[1:] + ".",
     )
 
 
 def _same(found: Interval, each: Sequence[float]) -> Verdict:
-    """The same within a factor or not: by the interval, or by CELLS cells that all agree."""
+    """Decide equality within a factor: by the interval, or by CELLS cells that all agree."""
     said = _within(found.low, found.high) if len(each) > 1 else "open"
     return _within(min(each), max(each)) if said == "open" and len(each) >= CELLS else said
 
@@ -237,8 +248,8 @@ def _within(least: float, most: float) -> Verdict:
 
 
 def _phenomenon(tries: Fits) -> Claim:
-    """Decided by the mean exponent of the variants named, where the error of Eq. 5 falls."""
-    # the statement does not name the scale
+    """Decide by the mean exponent of the variants, where the error of Eq. 5 falls."""
+    # the statement does not mention the scale
     named = {name for one in QUESTIONS if one.name != "scale" for name in one.variants}
     varied = _varied(tries)
     targets = [t for t in varied if _falls(size_slope(tries, BASELINE, t))]
@@ -249,8 +260,8 @@ def _phenomenon(tries: Fits) -> Claim:
     return _claim(
         "phenomenon",
         "Sec. 3",
-        "The setting is simplified, but what the rates say (the error falls with the head size) "
-        "is also seen in Transformers with heads, layers, residuals and layer norm.",
+        "The setting is simplified, but what the rates say (the error falls with the head size) is "
+        "also observed in Transformers with several heads, layers, residuals and layer norm.",
         judge(
             exponent.high < 0 and len(falling) == len(seen),
             exponent.low > 0,
@@ -264,17 +275,17 @@ def _phenomenon(tries: Fits) -> Claim:
 
 
 def _falls(found: Interval) -> bool:
-    """Beyond doubt, or, of two fits without an interval, at all."""
+    """Whether the exponent is clearly negative; with two fits, which have no interval, negative."""
     return found.known and (found.high < 0 or (found.count == 2 and found.value < 0))
 
 
 def figure(tries: Fits) -> Figure:
-    """Errors over the total head size, a panel a target."""
+    """Draw the errors over the total head size, one panel per target."""
     return Figure(
         "open-questions",
         "Variants of Eq. 5 at equal parameters",
-        "Mean squared errors of Transformers with the same total head size and, within "
-        f"{100 * _spread(tries):.2g} %, the same number of parameters.",
+        "Mean squared errors of Transformers with the same total head size and the same number of "
+        f"parameters (within {100 * _spread(tries):.2g} %).",
         tuple(
             error_panel(
                 target.name,
@@ -287,7 +298,7 @@ def figure(tries: Fits) -> Figure:
 
 
 def _spread(tries: Fits) -> float:
-    """The largest share by which a fit's parameters differ from the baseline's of its size."""
+    """The largest relative difference between a fit's parameters and the baseline's."""
     shares = [0.0]
     for size in tries.sizes:
         base = _counts(tries.where(curve=BASELINE, size=size))
@@ -296,13 +307,13 @@ def _spread(tries: Fits) -> float:
 
 
 def _counts(tries: Fits) -> list[int]:
-    """The numbers of parameters, where they are known."""
+    """The numbers of parameters of the fits, where they are known."""
     counts = [one.outcome.parameters for one in tries]
     return [count for count in counts if count is not None]
 
 
 def tables(tries: Fits) -> tuple[Table, ...]:
-    """Ratios to the baseline, exponents, and the numbers of parameters; and the errors."""
+    """Tabulate ratios to the baseline, exponents and parameters; and the errors."""
     targets, varied, present = _targets(tries), _varied(tries), _present(tries)
     cells = [(target, size) for target in targets for size in tries.sizes]
     ratio_rows, error_rows = [], []
@@ -314,23 +325,21 @@ def tables(tries: Fits) -> tuple[Table, ...]:
                 name,
                 f"{min(counts):,} to {max(counts):,}" if counts else "unknown",
                 *(
-                    "1"
-                    if name == BASELINE
-                    else geometric_mean(ratios(tries.where(target=t), name)).shown
+                    "1" if name == BASELINE else _ratio(tries.where(target=t), name).shown
                     for t in targets
                 ),
                 *(size_slope(tries, name, t).shown for t in varied),
             )
         )
-        error_rows.append((name, *(mine.mean(target=t, size=m).limits[0] for t, m in cells)))
+        error_rows.append((name, *(cell_of(mine.mean(target=t, size=m)) for t, m in cells)))
     ratio_columns = [f"ratio, {t.name}" for t in targets]
     exponents = [f"exponent, {t.name}" for t in varied]
     return (
         Table(
-            "Error over that of Eq. 5, and the exponent in the total head size",
+            "Error divided by that of Eq. 5, and its exponent in the total head size",
             ("variant", "parameters", *ratio_columns, *exponents),
             tuple(ratio_rows),
-            "Ratios over cells and seeds with 95 % intervals.",
+            "Geometric means of the ratios over cells and seeds, with 95 % intervals.",
         ),
         Table(
             "Errors by total head size",
@@ -341,22 +350,24 @@ def tables(tries: Fits) -> tuple[Table, ...]:
 
 
 def paragraphs(tries: Fits) -> tuple[str, ...]:
-    """Who is better than the baseline, and by how much."""
+    """Say which variants are better than the baseline, and by how much."""
     others = [name for name in _present(tries) if name != BASELINE]
-    found = {name: geometric_mean(ratios(tries, name)) for name in others}
+    found = {name: _ratio(tries, name) for name in others}
     seen = {name: r for name, r in found.items() if r.known}
     text = (
         "The paper's theory has one head and one layer, no residual connections, no layer norm and "
-        "no factor 1/√m_h, and leaves the others open. Each is tried on Fig. 1's targets, with the "
-        "same total head size and, by the width of the networks, as many parameters."
+        "no factor 1/√m_h, and leaves these open. Each is tried on Fig. 1's targets with the same "
+        "total head size; the width of the networks is chosen so that the number of parameters is "
+        "equal, too."
     )
     if not seen:
         return (text,)
-    told = "; ".join(f"{name} {r}" for name, r in sorted(seen.items(), key=lambda p: p[1].value))
+    wording = "; ".join(f"{name} {r}" for name, r in sorted(seen.items(), key=lambda p: p[1].value))
     return (
         text,
-        f"Error over that of Eq. 5, all cells together: {told}. These are trained errors: a "
-        "variant that trains more easily wins here even where it cannot represent more.",
+        f"Error divided by that of Eq. 5, over all cells: {wording}. These are trained errors: a "
+        "variant that is easier to train has a smaller error here even if it cannot represent "
+        "more.",
     )
 
 

@@ -1,11 +1,12 @@
-"""From purely graph to purely temporal: which model is best where, at equal parameter count.
+"""From purely graph to purely temporal targets: which model is best, at equal parameter count.
 
-A review of the paper's first version asks for a spectrum of tasks between the two, and for both
-orders of the inputs. Targets are (1-λ) graph + λ temporal with unit variance each, over uniform
-scalars of length 16: the graph part is Fig. 1's target (α = 1, rank 2), the temporal one Table 2's.
+A review of the paper's first version asks for tasks between the two, and for both orders of the
+inputs. Targets are (1-λ) graph + λ temporal, each part with unit variance, over uniform scalars of
+length 16: the graph part is Fig. 1's target (α = 1, rank 2), the temporal part is that of Table 2.
 Errors are divided by the variance of the target. All models but the Transformer see only the past,
-so the least error of any causal model is estimated without training; and in the variant "causal"
-the graph part sees only the past too, and so does the Transformer: what is left is architecture.
+so the least error of any causal model is estimated without training. In the variant "causal" the
+graph part and the Transformer see only the past, too; the remaining difference between models is
+their architecture.
 """
 
 import math
@@ -17,6 +18,7 @@ from itertools import pairwise
 import torch
 from jaxtyping import Float
 
+from attnrate import settings
 from attnrate.experiments.claims import Verdict, claim_of, judge
 from attnrate.experiments.contract import Conclusion, Experiment, Outcome, Preset, Results, Work
 from attnrate.experiments.kits.cells import as_good, worse
@@ -24,7 +26,7 @@ from attnrate.experiments.kits.fits import Fits, curve, errors, line
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
-from attnrate.fitting.recipe import as_recipe
+from attnrate.fitting.recipe import recipe_of
 from attnrate.models.base import SequenceModel, nearest_size
 from attnrate.models.build import build_model
 from attnrate.statistics import Interval, geometric_mean, mean
@@ -34,16 +36,16 @@ from attnrate.targets.alter import swap_ends
 LENGTH, RANK, MOVED = 16, 2, 5
 VARIANTS = ("as it is", "permuted", "causal")
 _PLAIN, _PERMUTED, _CAUSAL = VARIANTS
-#: A target by its variant and λ; and a model that is fitted to it
+#: A target as (variant, λ), and a fitted model as (variant, λ, model)
 At = tuple[str, float]
 Fitted = tuple[str, float, str]
 Evaluated = Callable[[torch.Tensor], torch.Tensor]
 _GRAPH, _TEMPORAL = 0.0, 1.0
-#: Sequences from which scales, variances and floors are estimated
+#: Number of sequences for estimating scales, variances and floors
 _SEQUENCES = 4096
 _SCALE_SEED = 1 << 43
 PIVOT = "Transformer"
-TRANSFORMER: Mapping[str, object] = {
+TRANSFORMER: settings.Settings = {
     "kind": "transformer",
     "n": 16,
     "m_h": 8,
@@ -52,8 +54,8 @@ TRANSFORMER: Mapping[str, object] = {
     "depth": 2,
     "position": "learned",
 }
-#: The others, and the setting that is chosen to give them as many parameters
-OTHERS: Mapping[str, tuple[Mapping[str, object], str]] = {
+#: The other models, each with the setting that adjusts its number of parameters
+OTHERS: Mapping[str, tuple[settings.Settings, str]] = {
     "RNN": ({"kind": "linear_rnn", "activation": "tanh"}, "hidden"),
     "linear RNN": ({"kind": "linear_rnn"}, "hidden"),
     "GRU": ({"kind": "gru"}, "hidden"),
@@ -61,13 +63,17 @@ OTHERS: Mapping[str, tuple[Mapping[str, object], str]] = {
     "state space": ({"kind": "state_space", "state": 16}, "channels"),
 }
 NAMES = (PIVOT, *OTHERS)
-#: One seed decides which of two models is ahead only by such a factor
+#: A single seed decides which of two models is ahead only if the ratio exceeds this factor
 _ALONE = 10.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """For each variant the values of λ and the models; the recipe, its cost, and the seeds."""
+    """The settings of a preset.
+
+    `grid` has the values of λ and the models for each variant; `recipe` has changes of the
+    strong recipe, `cost` the expected seconds of a fit, `seeds` the number of seeds.
+    """
 
     grid: Mapping[str, tuple[tuple[float, ...], tuple[str, ...]]]
     recipe: Mapping[str, float | int]
@@ -100,23 +106,23 @@ SETTINGS: Mapping[Preset, Settings] = {
 
 
 class FunctionTarget(Target):
-    """A target by a function of sequences, with the inputs and the outputs of another."""
+    """A target given by a function of sequences, with the inputs and outputs of another target."""
 
     def __init__(self, like: Target, evaluated: Evaluated, name: str) -> None:
         self.like, self.evaluated, self.name = like, evaluated, name
         self.length, self.inputs, self.out = like.length, like.inputs, like.out
 
     def evaluate(self, x: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length out"]:
-        """The function of one batch."""
+        """Evaluate the function on a batch."""
         return self.evaluated(x)
 
     def entries_a_sequence(self) -> int:
-        """As many as the other holds."""
+        """As many as the other target needs."""
         return self.like.entries_a_sequence()
 
 
 def past_attention(base: AttentionTarget) -> Target:
-    """Eq. 8 with the positions after t hidden: Σ_{s≤t} softmax[ρ(x(t), x(·))](s) f(x(s))."""
+    """Eq. 8 with the positions after t masked: Σ_{s≤t} softmax[ρ(x(t), x(·))](s) f(x(s))."""
     later = torch.ones(base.length, base.length, dtype=torch.bool).triu(1)
 
     def evaluated(x: torch.Tensor) -> torch.Tensor:
@@ -127,13 +133,13 @@ def past_attention(base: AttentionTarget) -> Target:
 
 
 def blend(variant: str, share: float) -> Target:
-    """(1-λ) (g - mean)/sd(g) + λ (h - mean)/sd(h), the share λ of the way from graph to temporal.
+    """The target (1-λ) (g - mean)/sd(g) + λ (h - mean)/sd(h) with λ = `share`.
 
-    The graph part g is Fig. 1's target with α = 1, where order plays no part; the temporal part h
-    is Table 2's, y(t) = Σ e^-s x(t-s). sd² is the mean over t of the variance of the output at t,
-    so that both parts count alike, and the means are taken over all t, so that no model has to
-    learn a large constant first. "permuted": the first and the last five inputs change places.
-    "causal": the graph part sees only the past.
+    The graph part g is Fig. 1's target with α = 1, in which order plays no role; the temporal
+    part h is that of Table 2, y(t) = Σ e^-s x(t-s). sd² is the mean over t of the variance of
+    the output at t, so that both parts count equally. The means are taken over all t, so that
+    no model has to learn a large constant first. The variant "permuted" exchanges the first and
+    the last five inputs; in the variant "causal" the graph part sees only the past.
     """
     (graph, middle, sd), (temporal, other_middle, other_sd) = _parts(variant == _CAUSAL)
 
@@ -167,10 +173,11 @@ def variance(target: Target) -> float:
 
 
 def causal_floor(target: Target, seed: int = 0) -> tuple[float, float]:
-    """The least error of any model that sees only the past, with its standard error.
+    """Estimate the least error of any model that sees only the past, with its standard error.
 
-    That model is E[y(t) | x(0..t)], and its error is E (y(t) - y'(t))² / 2 where y' belongs to
-    the same past with another future: drawn anew here, so the estimate has no bias.
+    That model is E[y(t) | x(0..t)], and its error is E (y(t) - y'(t))² / 2, where y' has the
+    same past and an independent future. The future is drawn anew here, so the estimate has no
+    bias.
     """
     x = target.sample(_SEQUENCES, _SCALE_SEED + 1 + seed)
     other = target.sample(_SEQUENCES, _SCALE_SEED + (1 << 20) + seed)
@@ -183,7 +190,7 @@ def causal_floor(target: Target, seed: int = 0) -> tuple[float, float]:
 
 
 class FloorOutcome(Outcome):
-    """A least error over the variance of the target, and the standard error of its estimate."""
+    """A least error divided by the variance of the target, and the standard error of it."""
 
     floor: float
     floor_error: float
@@ -193,13 +200,13 @@ class FloorOutcome(Outcome):
 
 
 class Floor(Work, work="ordering.floor"):
-    """The least error of any causal model on a target."""
+    """A job: the least error of any causal model on a target."""
 
     variant: str
     share: float
 
     def run(self) -> FloorOutcome:
-        """Estimate it over many sequences."""
+        """Estimate the floor over many sequences."""
         target = blend(self.variant, self.share)
         whole = variance(target)
         value, error = causal_floor(target, self.seed)
@@ -207,7 +214,7 @@ class Floor(Work, work="ordering.floor"):
 
 
 class TrainedOutcome(Outcome):
-    """The error of a trained model over the variance of the target; None when it diverged."""
+    """The error of a trained model over the variance of the target; None if it diverged."""
 
     error: float | None
     seconds: float = 0.0
@@ -215,7 +222,7 @@ class TrainedOutcome(Outcome):
 
 
 class Trained(Work, work="ordering.trained"):
-    """A model that is trained on a target."""
+    """A job that trains a model on a target."""
 
     variant: str
     share: float
@@ -223,7 +230,7 @@ class Trained(Work, work="ordering.trained"):
     recipe: Mapping[str, float | int]
 
     def run(self) -> TrainedOutcome:
-        """Train it by the strong recipe with these changes."""
+        """Train the model with the strong recipe and the given changes of it."""
         target = blend(self.variant, self.share)
         given = model_settings(self.model)
         if self.model == PIVOT and self.variant == _CAUSAL:
@@ -231,7 +238,7 @@ class Trained(Work, work="ordering.trained"):
         found = fit(
             target,
             lambda: build_model(given, target),
-            recipe=as_recipe("strong", **self.recipe),
+            recipe=recipe_of(self.recipe),
             seed=self.seed,
             threads=1,
         )
@@ -240,7 +247,7 @@ class Trained(Work, work="ordering.trained"):
 
 
 def plan(preset: Preset) -> list[Sized[Work]]:
-    """The floors, and a fit for every variant, λ, model and seed."""
+    """Plan the floors, and a fit for every variant, λ, model and seed."""
     chosen = SETTINGS[preset]
     jobs: list[Sized[Work]] = []
     for variant, (shares, names) in chosen.grid.items():
@@ -256,8 +263,8 @@ def plan(preset: Preset) -> list[Sized[Work]]:
 
 
 @cache
-def model_settings(name: str) -> Mapping[str, object]:
-    """The settings of a model; the size that is free is chosen to match the Transformer."""
+def model_settings(name: str) -> settings.Settings:
+    """The settings of a model; its free size is chosen to match the Transformer's parameters."""
     if name == PIVOT:
         return TRANSFORMER
     given, free = OTHERS[name]
@@ -266,11 +273,11 @@ def model_settings(name: str) -> Mapping[str, object]:
 
 
 def parameters(name: str) -> int:
-    """How many parameters a model has."""
+    """The number of parameters of a model."""
     return _count(model_settings(name))
 
 
-def _count(given: Mapping[str, object]) -> int:
+def _count(given: settings.Settings) -> int:
     model = build_model(given, linear_target("exponential", LENGTH))
     assert isinstance(model, SequenceModel)
     return model.parameter_count()
@@ -278,27 +285,27 @@ def _count(given: Mapping[str, object]) -> int:
 
 @dataclass(frozen=True)
 class Measured:
-    """The floors by target, and the fits, found by target, model and seed."""
+    """The floors by target, and the fits by target, model and seed."""
 
     floors: Mapping[At, FloorOutcome]
     fits: Fits
 
     @property
     def variants(self) -> list[str]:
-        """The variants of which there is a fit."""
+        """The variants that have a fit."""
         return [variant for variant in VARIANTS if self.fits.where(variant=variant)]
 
     @property
     def names(self) -> list[str]:
-        """The models of which there is a fit."""
+        """The models that have a fit."""
         return [name for name in NAMES if self.fits.where(model=name)]
 
     def shares(self, variant: str) -> list[float]:
-        """The values of λ at which there is a fit."""
+        """The values of λ that have a fit, in increasing order."""
         return sorted({one.label.share for one in self.fits.where(variant=variant)})
 
     def of(self, fitted: Fitted) -> Fits:
-        """The fits of a model to a target, one a seed."""
+        """The fits of a model to a target, one per seed."""
         variant, share, model = fitted
         return self.fits.where(variant=variant, share=share, model=model)
 
@@ -308,23 +315,23 @@ class Measured:
         return [(name, one) for name, one in found if one.count]
 
     def best(self, at: At, names: Iterable[str]) -> tuple[str, Interval] | None:
-        """The model with the least mean error on a target, if any was fitted to it."""
+        """The model with the least mean error on a target; None if there is none."""
         return min(self.listed(at, names), key=lambda named: named[1].value, default=None)
 
     def rivals(self, at: At, names: Iterable[str]) -> tuple[Interval, str, Interval] | None:
-        """The Transformer's error on a target, the best of the others, and its error."""
+        """The Transformer's error on a target, the name of the best other model, and its error."""
         own, best = self.of((*at, PIVOT)).mean(), self.best(at, names)
         return (own, *best) if own.count and best else None
 
     def ratio(self, above: Fitted, below: Fitted) -> Interval:
-        """The error of one model on a target over another's: geometric mean, paired by seed."""
+        """The error of one fitted model over another's: geometric mean, paired by seed."""
         return geometric_mean(self.of(above).over(self.of(below), "seed"))
 
     def crossing(self, variant: str, name: str) -> tuple[Interval, int]:
-        """λ at which a model's error equals the Transformer's, and how many seeds have none.
+        """The λ at which a model's error equals the Transformer's, and the seeds without such a λ.
 
-        Between neighbouring λ the logarithm of the ratio is interpolated linearly; the first change
-        of sign counts. A seed whose ratio never changes its sign has no crossing.
+        The logarithm of the ratio is interpolated linearly between neighbouring λ, and its
+        first change of sign counts. A seed whose ratio never changes sign has no crossing.
         """
         logs: dict[int, list[tuple[float, float]]] = {}
         for share in self.shares(variant):
@@ -336,7 +343,7 @@ class Measured:
 
 
 def measured(results: Results) -> Measured:
-    """The finished floors and fits, as a reader of curves over λ asks for them."""
+    """Sort the finished floors and fits by kind."""
     floors = results.of(Floor, FloorOutcome)
     return Measured(
         {(one.job.variant, one.job.share): one.outcome for one in floors},
@@ -354,7 +361,7 @@ def _first_zero(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def conclude(results: Results) -> Conclusion:
-    """Curves over λ, where they cross, and the claims."""
+    """Draw the curves over λ, find where they cross, and decide the claims."""
     found = measured(results)
     counts = {name: parameters(name) for name in NAMES}
     spread = max(abs(count / counts[PIVOT] - 1) for count in counts.values())
@@ -372,15 +379,21 @@ def conclude(results: Results) -> Conclusion:
     return Conclusion(paragraphs, _figures(found), tables, claims)
 
 
-#: Verdict, evidence, the ratio that decides, and how the statement is to be read
+#: Verdict, evidence, the deciding ratio, and the correction of the statement
 Said = tuple[Verdict, str, Interval, str]
-_NOTHING: Said = ("open", "not measured yet.", mean([]), "")
+
+
+def _nothing(found: Measured, at: At) -> Said:
+    """What is said of a target without a comparison: fits diverged, or are not finished."""
+    variant, share = at
+    lost = found.fits.where(variant=variant, share=share).diverged
+    return "open", "every fit diverged." if lost else "not measured yet.", mean([]), ""
 
 
 def _ahead(gap: Interval) -> Verdict:
-    """Verdict on "this one is ahead", from the ratio of the other's error to its own.
+    """Decide "this model is ahead" by the ratio of the other model's error to its own.
 
-    Decided by an interval on one side of 1, or, with one seed, by a factor of ten.
+    The interval must lie on one side of 1. A single seed decides by a factor of ten.
     """
     if gap.count == 1:
         return judge(gap.value > _ALONE, gap.value < 1 / _ALONE)
@@ -388,37 +401,35 @@ def _ahead(gap: Interval) -> Verdict:
 
 
 def _graph(found: Measured) -> Said:
-    """Ahead by measurement, and by proof where the causal floor lies above its error."""
+    """Decide by measurement, and by proof where the Transformer is below the causal floor."""
     at = (_PLAIN, _GRAPH)
     if not (rivals := found.rivals(at, OTHERS)):
-        return _NOTHING
+        return _nothing(found, at)
     own, name, best = rivals
     gap, floor = found.ratio((*at, name), (*at, PIVOT)), found.floors.get(at)
     evidence = (
-        f"on the graph target (λ = 0) the Transformer leaves {own} of the variance, the best of "
-        f"the others, the {name}, {best}"
+        f"on the graph target (λ = 0) the error of the Transformer is {own} of the variance, that "
+        f"of the best other model, the {name}, {best}"
     )
     if floor is None:
         return _ahead(gap), f"{evidence}.", gap, ""
     proved = max(errors(found.of((*at, PIVOT)))) < floor.floor - 3 * floor.floor_error
     below = "is, in every seed" if proved else "is not below it in every seed"
-    evidence += (
-        f"; no model that sees only the past can be below {floor}, and the Transformer {below}."
-    )
+    evidence += f"; no model that sees only the past can be below {floor}; the Transformer {below}."
     return "holds" if proved else _ahead(gap), evidence, gap, ""
 
 
 def _architecture(found: Measured) -> Said:
     at = (_CAUSAL, _GRAPH)
     if not (rivals := found.rivals(at, OTHERS)):
-        return _NOTHING
+        return _nothing(found, at)
     own, name, _ = rivals
     gap = found.ratio((*at, name), (*at, PIVOT))
     listed = ", ".join(f"{name} {one}" for name, one in found.listed(at, OTHERS))
     evidence = (
-        "with a graph target of the past and a Transformer that sees only the past, it leaves "
-        f"{own} of the variance; {listed}. The ratio of the best of them, the {name}, to the "
-        f"Transformer is {gap}."
+        "if both the graph target and the Transformer see only the past, the error of the "
+        f"Transformer is {own} of the variance; {listed}. The error of the best of these, the "
+        f"{name}, is {gap} times that of the Transformer."
     )
     return _ahead(gap), evidence, gap, ""
 
@@ -426,21 +437,21 @@ def _architecture(found: Measured) -> Said:
 def _temporal(found: Measured) -> Said:
     at = (_PLAIN, _TEMPORAL)
     if not (rivals := found.rivals(at, ("RNN", "linear RNN"))):
-        return _NOTHING
+        return _nothing(found, at)
     own, name, best = rivals
     gap = found.ratio((*at, PIVOT), (*at, name))
     evidence = (
-        f"on the temporal target (λ = 1) the Transformer leaves {own} of the variance, the {name} "
-        f"{best}, at as many parameters: {gap} times."
+        f"on the temporal target (λ = 1) the error of the Transformer is {own} of the variance, "
+        f"that of the {name} with as many parameters {best}; the ratio is {gap}."
     )
     return _ahead(gap), evidence, gap, ""
 
 
-#: How a verdict on the permuted Transformer is to be read
+#: The correction that goes with a verdict on the permuted Transformer
 _PERMUTED_READ: Mapping[Verdict, str] = {
-    "holds when corrected": "It holds where the query counts by its position only, as in the "
+    "holds when corrected": "It holds where the query depends on its position only, as in the "
     "temporal target. In the graph target the query is the value of x(t), and after the "
-    "permutation the token at t is another one.",
+    "permutation another token is at position t.",
     "does not hold": "Prop. 6.2 compares complexity measures, not trained models of one size.",
 }
 
@@ -459,10 +470,12 @@ def _permuted_transformer(found: Measured) -> Said:
             verdict = "holds when corrected"
         elif all(as_good(one) for one in ratios.values()):
             verdict = "holds"
-    told = "; ".join(f"λ = {share:g}: {one}" for share, one in ratios.items())
+    wording = "; ".join(f"λ = {share:g}: {one}" for share, one in ratios.items())
+    lost = found.fits.where(variant=_PERMUTED, model=PIVOT).diverged
+    missing = "unknown, because every fit diverged" if lost else "not measured yet"
     evidence = (
-        "trained by the strong recipe, its error on the permuted target over that on the original "
-        f"is {told or 'not measured yet'}."
+        "with the strong recipe, its error on the permuted target divided by that on the original "
+        f"is {wording or missing}."
     )
     gap = ratios.get(_GRAPH, mean([]))
     return verdict, evidence, gap, _PERMUTED_READ.get(verdict, "")
@@ -472,11 +485,11 @@ def _permuted_rnn(found: Measured) -> Said:
     permuted = (_PERMUTED, _TEMPORAL, "RNN")
     gap, floor = found.ratio(permuted, (_PLAIN, _TEMPORAL, "RNN")), found.floors.get(permuted[:2])
     if not gap.count:
-        return _NOTHING
+        return _nothing(found, permuted[:2])
     bound = "" if floor is None else f"; no causal model is below {floor}"
     evidence = (
-        f"permuted it leaves {found.of(permuted).mean()} of the variance, {gap} times what it "
-        f"leaves of the original (λ = 1){bound}."
+        f"on the permuted target (λ = 1) its error is {found.of(permuted).mean()} of the variance, "
+        f"{gap} times its error on the original{bound}."
     )
     return "open" if floor is None else _ahead(gap), evidence, gap, ""
 
@@ -489,7 +502,7 @@ _CLAIMS: Mapping[str, tuple[str, str, Callable[[Measured], Said]]] = {
     ),
     "graph-causal": (
         "Abstract, sec. 6; the review's check 2",
-        "The Transformer's advantage on graph-like targets is one of architecture, not only of "
+        "The Transformer's advantage on graph-like targets is due to its architecture, not only to "
         "seeing the future.",
         _architecture,
     ),
@@ -517,19 +530,26 @@ def _errors_table(found: Measured) -> Table:
         for share in found.shares(variant):
             floor = found.floors.get((variant, share))
             listed = dict(found.listed((variant, share), found.names))
-            told = [str(listed[name]) if name in listed else None for name in found.names]
-            rows.append((variant, share, *told, None if floor is None else floor.floor))
+            cells = [
+                "diverged"
+                if found.of((variant, share, name)).diverged
+                else None
+                if name not in listed
+                else str(listed[name])
+                for name in found.names
+            ]
+            rows.append((variant, share, *cells, None if floor is None else floor.floor))
     return Table(
         "Errors over the variance of the target",
         ("variant", "λ", *found.names, "floor of causal models"),
         tuple(rows),
-        "λ = 0 is purely graph, λ = 1 purely temporal. Geometric means over seeds with 95 % "
-        "intervals where there are two. The floor holds for all models but the Transformer.",
+        "λ = 0 is purely graph, λ = 1 purely temporal. Geometric means over seeds, with 95 % "
+        "intervals for two or more seeds. The floor holds for all models but the Transformer.",
     )
 
 
 def _crossings(found: Measured, variant: str) -> list[tuple[str, Interval, int]]:
-    """For each other model with two λ or more: where it crosses, and how many seeds do not."""
+    """For each other model with two or more λ: where it crosses, and how many seeds do not."""
     listed = [(name, *found.crossing(variant, name)) for name in found.names if name != PIVOT]
     return [(name, at, without) for name, at, without in listed if at.count + without]
 
@@ -549,32 +569,33 @@ def _crossings_table(found: Measured) -> Table:
 
 
 def _best_sentence(found: Measured) -> str:
-    told = []
+    wording = []
     for variant in found.variants:
         best = [(share, found.best((variant, share), NAMES)) for share in found.shares(variant)]
         parts = [f"λ = {share:g} {one[0]} ({one[1]})" for share, one in best if one is not None]
-        told.append(f"{variant}: " + ", ".join(parts))
-    return "The least error, over the variance, has: " + "; ".join(told) + "." if told else ""
+        wording.append(f"{variant}: " + ", ".join(parts))
+    return "Least error divided by the variance: " + "; ".join(wording) + "." if wording else ""
 
 
 def _crossing_sentence(found: Measured) -> str:
-    told = [
+    wording = [
         f"the {name} at λ* = {at} ({at.count} of {at.count + without} seeds)"
         if at.count
         else f"the {name} nowhere"
         for name, at, without in _crossings(found, _PLAIN)
     ]
-    crossed = ", ".join(told) if told else "no model yet"
-    return f"In the order as it is, the Transformer is crossed by {crossed}."
+    crossed = ", ".join(wording) if wording else "no model yet"
+    return f"In the original order the curve of the Transformer is crossed by {crossed}."
 
 
 def _figures(found: Measured) -> tuple[Figure, ...]:
     if not found.variants:
         return ()
     caption = (
-        "Errors at equal parameter count between a graph target (λ = 0) and a temporal one "
-        "(λ = 1), the inputs in their order, with the first and last five exchanged, and with "
-        "target and Transformer restricted to the past. " + _crossing_sentence(found)
+        "Errors at equal parameter count between a graph target (λ = 0) and a temporal target (λ = "
+        "1): inputs in their original order, with the first and last five exchanged, and with "
+        "target "
+        "and Transformer restricted to the past. " + _crossing_sentence(found)
     )
     panels = tuple(_panel(found, variant) for variant in found.variants)
     return (Figure("ordering", "From graph to temporal", caption, panels),)

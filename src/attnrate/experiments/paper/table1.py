@@ -1,26 +1,27 @@
-"""Table 1: models of images and of sentences in their order, and with the first ten tokens moved.
+"""Table 1: models of images and of sentences, in their order and with the first ten tokens moved.
 
 On CIFAR-10 the originals are the largest models of Fig. 3 (the same jobs), fine-tuned on the
-altered order; others are trained on that order from scratch. `attnrate train cifar10` shows what a
-larger model reaches in an hour.
+altered order; other models are trained on that order from scratch. `attnrate train cifar10` shows
+what a larger model reaches in an hour.
 
 Translation is English to German, messages of programs, on the documented test set of
 data/translation.py, scored by sacrebleu. The paper has WMT 2014 and the base model of Vaswani et
-al.; ours is smaller than the `cpu` preset, because there are eight of them, and sees every pair
-once. Sentences of ten tokens and fewer, about half, stay as they are, so that the verdicts go by
-the BLEU of the longer ones; that of all stands beside it.
+al.; ours are smaller than the `cpu` preset, because there are eight of them, and see every pair
+once. About half of the sentences have at most ten tokens and are not altered, so the verdicts use
+the BLEU of the longer ones; the BLEU of all sentences stands beside it.
 
-Beside either is a GRU of the same size, which reads tokens one after the other; the paper has none.
+For comparison there is a GRU of the same size, which reads one token after the other; the paper has
+none.
 
-A job on the original order gives four scores: there, on the altered order with the same weights,
-there again after fine-tuning, as the paper did it, and on the original order after as much more
-training; a job on the altered order gives the score from scratch. A drop is (original - altered) /
-original, paired by seed, between models that were trained for as long. The rules were written
-before any result of the full preset was seen: the paper's drops are 2 % and 3.5 %, so up to 5 % is
-"not affected"; the interval over seeds must lie on one side of that, and a single seed decides only
-by a large drop; a model whose original score is below `learned` decides nothing. Ours are
-fine-tuned for a short time: a drop that is not there from scratch is not the order's, and decides
-nothing.
+A job on the original order gives four scores: on the original order; on the altered order with the
+same weights; on the altered order after fine-tuning, as in the paper; and on the original order
+after as much further training. A job on the altered order gives the score from scratch. A drop is
+(original - altered) / original, paired by seed, between models that were trained equally long. The
+rules were written before any result of the full preset was seen. The paper's drops are 2 % and 3.5
+%, so up to 5 % counts as "not affected". The interval over seeds must lie on one side of that
+limit, and a single seed decides only by a large drop. A model whose original score is below
+`learned` decides nothing. Our models are fine-tuned briefly: a drop that does not occur from
+scratch is not due to the order, and decides nothing.
 """
 
 import math
@@ -51,39 +52,49 @@ from attnrate.training.sentences import TextScores
 Way = Literal["original", "continued", "untuned", "tuned", "scratch"]
 WAYS: dict[Way, str] = {
     "original": "original",
-    "continued": "original, trained on",
+    "continued": "original, trained further",
     "untuned": "altered, not fine-tuned",
     "tuned": "altered, fine-tuned",
     "scratch": "altered, from scratch",
 }
-#: What each is compared with
+#: The way on the original order with which each way on the altered order is compared
 _BEFORE: dict[Way, Way] = {"untuned": "original", "tuned": "continued", "scratch": "original"}
 _COMPARED: dict[Way, str] = {
     "original": "on the original order",
-    "continued": "on the original order, trained on for as long",
+    "continued": "on the original order after as much further training",
 }
-#: A relative drop up to this is none; a single seed decides by so large a one only
+#: A relative drop of at most ALLOWED counts as none; a single seed decides only by a drop of at
+#: least ALONE
 ALLOWED, ALONE = 0.05, 0.2
 RIVAL = "GRU"
 _PLACE = "Sec. 6.1, Table 1"
-#: Tokens that a translator learns from in a second on one core while the other is as busy; in one
-#: pass over the pairs; and what is paid besides training
+#: Tokens per second of training on one of two busy cores, tokens in one pass over the pairs, and
+#: seconds that a job needs besides training
 _SPEED, _TOKENS, _BESIDES = 2400.0, 2.5e6, 60.0
 _QUICK_SECONDS = 8.0
-_WORD = 40  # letters of a word that are shown; what has not been learned does not end
-_SHORT = " From scratch nothing is lost, so it may be that fine-tuning was too short."
+_WORD = 40  # letters of a word that are shown; an untrained translator does not end its words
+_SHORT = " From scratch nothing is lost, so fine-tuning may have been too short."
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Half:
-    """One half of Table 1: what is scored, what it is called, what the paper has.
+    """One half of Table 1: images or translation.
 
-    `score` is what is compared here, `measure` what the paper has two values of. `attention` is the
-    name of the model that verdicts are of. `learned` is the score from which on a model counts,
-    `cannot` why the paper's numbers are out of reach, `beforehand` what is known before training of
-    whether it can tell orders apart, `trained` how little our models have been. `curve` is the
-    measure that every epoch has, `epoch` what an epoch is called.
+    Attributes:
+        name: The name of the experiment.
+        data: The data in sentences.
+        attention: The name of the model that verdicts are about.
+        score: What is compared here.
+        measure: What the paper's two values measure.
+        examples: What a model learns from, in sentences.
+        curve: What every epoch reports.
+        epoch: What an epoch is called.
+        paper: The paper's values on the original and on the altered order.
+        learned: The least score with which a model counts.
+        cannot: Why the paper's numbers are out of reach.
+        beforehand: What is known before training about whether the orders make a difference.
+        trained: How little our models were trained.
     """
 
     name: str
@@ -101,7 +112,7 @@ class Half:
     trained: str = ""
 
     def name_of(self, asked: OrderSettings) -> str:
-        """What a model is called in figures and tables."""
+        """The name of a model in figures and tables."""
         return self.attention if asked.kind == "attention" else RIVAL
 
 
@@ -116,10 +127,10 @@ PHOTOGRAPHS = Half(
     epoch="epoch",
     paper=(0.98, 0.96),
     learned=0.4,
-    cannot="The paper's ViT-B/16 has 86 million parameters, and its accuracy takes training on "
-    "millions of other images before; neither can be had here.",
-    beforehand=" This could not be otherwise but by chance: learned positions and the mean of all "
-    "tokens make both orders one problem, with the rows of the positions' start exchanged.",
+    cannot="The paper's ViT-B/16 has 86 million parameters, and its accuracy needs pretraining on "
+    "millions of other images; neither is possible here.",
+    beforehand=" This must be so up to chance: with learned positions and the mean of all tokens, "
+    "both orders are the same problem, with the rows of the initial position table exchanged.",
 )
 TRANSLATIONS = Half(
     name="table1-translation",
@@ -132,13 +143,13 @@ TRANSLATIONS = Half(
     epoch="part of the training",
     paper=(26.85, 25.91),
     learned=5.0,
-    cannot="WMT 2014 and the paper's training cannot be had here; ours are messages of programs, "
-    "whose scores do not compare, only their change.",
-    beforehand=" Nothing promises that it does: where sentences differ in length, moving ten "
-    "tokens to the end is another permutation for every length, which positions cannot undo for "
-    "all at once.",
-    trained=" All models have seen every pair once, but for what fine-tuning or training on adds; "
-    "it may be otherwise after more training.",
+    cannot="WMT 2014 and the paper's training are not available here. Ours are messages of "
+    "programs: only the changes of their scores can be compared with the paper's.",
+    beforehand=" Nothing guarantees that it does: for sentences of different lengths, moving ten "
+    "tokens to the end is a different permutation for every length, and positions cannot undo all "
+    "of them at once.",
+    trained=" All models have seen every pair once, plus what fine-tuning or further training "
+    "adds; longer training may change the result.",
 )
 
 
@@ -163,7 +174,7 @@ PRESETS: dict[contract.Preset, TextSettings] = {
 
 
 def plan_cifar(preset: contract.Preset) -> contract.Plan:
-    """Originals of Fig. 3, altered from scratch, rivals in both orders."""
+    """Plan originals (those of Fig. 3), altered from scratch, and rivals in both orders."""
     m_h, seeds = images.PRESETS[preset].sizes[-1], 1 if preset == "quick" else 3
 
     def job(kind: Kind, altered: bool, seed: int) -> Sized[Image]:
@@ -173,7 +184,7 @@ def plan_cifar(preset: contract.Preset) -> contract.Plan:
 
 
 def plan_translation(preset: contract.Preset) -> contract.Plan:
-    """Originals with their fine-tuning, altered from scratch, rivals in both orders."""
+    """Plan originals with their fine-tuning, altered from scratch, and rivals in both orders."""
     seeds = 1 if preset == "quick" else 3
 
     def job(kind: Kind, altered: bool, seed: int) -> Sized[Text]:
@@ -191,7 +202,7 @@ def plan_translation(preset: contract.Preset) -> contract.Plan:
 def _compared(
     job: Callable[[Kind, bool, int], Sized[contract.Work]], scratch: int, rivals: int
 ) -> contract.Plan:
-    """What the originals are compared with: altered from scratch, and rivals in both orders."""
+    """Plan what the originals are compared with: altered from scratch, rivals in both orders."""
     return [
         *(job("attention", True, seed) for seed in range(scratch)),
         *(job("gru", altered, seed) for seed in range(rivals) for altered in (False, True)),
@@ -200,9 +211,9 @@ def _compared(
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model as Table 1 sees it: its score in every way that it was judged.
+    """A trained model of Table 1, with its score in every way in which it was evaluated.
 
-    `examples` are those that it has learned from, `curve` has a value for every epoch.
+    `examples` is the number of examples that it learned from; `curve` has one value per epoch.
     """
 
     asked: OrderSettings
@@ -216,7 +227,7 @@ class Model:
 def _by_way(
     altered: bool, first: T, continued: T | None, untuned: T | None, tuned: T | None
 ) -> dict[Way, T]:
-    """What was found in each way, without those that were not tried."""
+    """Collect what was found in each way, without the ways that were not tried."""
     found: dict[Way, T | None] = {
         "scratch" if altered else "original": first,
         "continued": continued,
@@ -227,7 +238,7 @@ def _by_way(
 
 
 def kept(interval: Interval, learned: bool) -> Verdict:
-    """Whether nothing is lost: by the interval of the drop."""
+    """Decide by the interval of the drop whether nothing is lost."""
     if not learned:
         return "open"
     if interval.count == 1:
@@ -236,7 +247,7 @@ def kept(interval: Interval, learned: bool) -> Verdict:
 
 
 def lost(interval: Interval, learned: bool) -> Verdict:
-    """Whether something is lost, the opposite of `kept`."""
+    """Decide whether something is lost, the opposite of `kept`."""
     verdicts: dict[Verdict, Verdict] = {"holds": "does not hold", "does not hold": "holds"}
     verdict = kept(interval, learned)
     return verdicts.get(verdict, verdict)
@@ -244,40 +255,40 @@ def lost(interval: Interval, learned: bool) -> Verdict:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one half's finished models by model, way and seed, and what they say."""
+    """The scores of one half's finished models by model, way and seed, and what follows."""
 
     half: Half
     models: Sequence[Model]
 
     @property
     def named(self) -> dict[str, list[Model]]:
-        """The models by their names."""
+        """The models by name."""
         found: dict[str, list[Model]] = {}
         for one in self.models:
             found.setdefault(self.half.name_of(one.asked), []).append(one)
         return found
 
     def of(self, model: str, way: Way) -> dict[int, float]:
-        """The scores of the models of that name by seed."""
+        """The scores of the models with this name, by seed."""
         ours = self.named.get(model, [])
         return {one.seed: one.scores[way] for one in ours if way in one.scores}
 
-    def told(self, model: str, way: Way) -> Interval:
+    def score(self, model: str, way: Way) -> Interval:
         """The mean of a model's scores over seeds."""
         return mean([*self.of(model, way).values()])
 
     def pairs(self, model: str, way: Way, since: Way | None = None) -> list[tuple[float, float]]:
-        """The scores on the original order and in that way, of the seeds that have both.
+        """(score on the original order, score in this way) of the seeds that have both.
 
-        The original is that of the model that was trained for as long, unless `since` names
-        another.
+        The original score is that of the model that was trained equally long; `since` names
+        another way to compare with.
         """
         before, after = self.of(model, since or _BEFORE[way]), self.of(model, way)
         both = [seed for seed, score in before.items() if seed in after and score > 0]
         return [(before[seed], after[seed]) for seed in both]
 
     def drop(self, model: str, way: Way, since: Way | None = None) -> Interval:
-        """The relative drop from the original order, over the pairs."""
+        """The mean relative drop from the original order, over the pairs."""
         return mean([1 - after / before for before, after in self.pairs(model, way, since)])
 
     def learned(self, model: str) -> bool:
@@ -287,7 +298,7 @@ class Scores:
     def conclusion(
         self, results: contract.Results, note: str, more: Sequence[Table] = ()
     ) -> contract.Conclusion:
-        """The table beside the paper's, figures, and the claims."""
+        """Assemble the table beside the paper's, the figures, and the claims."""
         claims = self._claims()
         if not self.models:
             return contract.unfinished(results, claims, "data")
@@ -297,7 +308,7 @@ class Scores:
 
     def _claims(self) -> tuple[Claim, ...]:
         half, model = self.half, self.half.attention
-        learned, ours = self.learned(model), self.told(model, "original")
+        learned, ours = self.learned(model), self.score(model, "original")
         tuned, scratch = (kept(self.drop(model, way), learned) for way in ("tuned", "scratch"))
         short = tuned == "does not hold" and scratch == "holds"
         return (
@@ -305,7 +316,7 @@ class Scores:
                 "fine-tuned",
                 _PLACE,
                 f"The performance of the Transformer on {half.data} is unaffected by the temporal "
-                "ordering, when it is fine-tuned from the original weights.",
+                "ordering when it is fine-tuned from the original weights.",
                 "open" if short else tuned,
                 model,
                 "tuned",
@@ -324,8 +335,8 @@ class Scores:
             self._claim(
                 "order-matters-untuned",
                 "Table 1 (not in the paper)",
-                "The altered order is a change that the original weights notice: without "
-                "fine-tuning the performance drops.",
+                "The original weights are sensitive to the altered order: without fine-tuning the "
+                "performance drops.",
                 lost(self.drop(model, "untuned"), learned),
                 model,
                 "untuned",
@@ -334,7 +345,7 @@ class Scores:
                 RIVAL.lower(),
                 "Sec. 6.1 (not in Table 1)",
                 f"A recurrent model ({RIVAL}) of the same size is affected by the temporal "
-                f"ordering of {half.data}, also when it is trained on the altered order.",
+                f"ordering of {half.data}, even when it is trained on the altered order.",
                 lost(self.drop(RIVAL, "scratch"), self.learned(RIVAL)),
                 RIVAL,
                 "scratch",
@@ -347,7 +358,7 @@ class Scores:
                 f"The {half.measure} is {half.paper[0]:g} on the original order and "
                 f"{half.paper[1]:g} on the altered one.",
                 "not testable here",
-                f"ours has {ours} on the original order."
+                f"our model has {ours} on the original order."
                 if ours.count
                 else "no model is finished.",
                 ours,
@@ -366,37 +377,37 @@ class Scores:
         more: str = "",
     ) -> Claim:
         drop = self.drop(model, way)
-        evidence = "no model is finished that tells, or it has a score of zero."
+        evidence = "no model that decides this is finished, or its score is zero."
         if drop.count:
             original, altered = (mean(side) for side in zip(*self.pairs(model, way), strict=True))
             evidence = (
                 f"{self.half.score} {original} {_COMPARED[_BEFORE[way]]}, {altered} on the "
                 f"altered one: a relative drop of {drop} over {drop.count} seed"
-                f"{'' if drop.count == 1 else 's'} (none: up to {ALLOWED})."
+                f"{'' if drop.count == 1 else 's'} (a drop of at most {ALLOWED} counts as none)."
             )
             if not self.learned(model):
                 evidence += f" Scores below {self.half.learned:g} are too low to decide."
             elif math.isnan(drop.low):
-                evidence += f" One seed decides only by a drop of {ALONE} or more."
+                evidence += f" A single seed decides only by a drop of {ALONE} or more."
             evidence += more
         return claim_of(self.half.name, name, place, statement, verdict, evidence, drop)
 
     def _paragraph(self) -> str:
-        """The scores of all models, the paper's, and how large ours are."""
+        """State the scores of all models, the paper's scores, and the size of our models."""
         half, parts = self.half, []
         for model in self.named:
             ways = [way for way in WAYS if self.of(model, way)]
-            told = [f"{self.told(model, way)} ({WAYS[way]})" for way in ways]
-            parts.append(f"{model}: {', '.join(told)}")
+            wording = [f"{self.score(model, way)} ({WAYS[way]})" for way in ways]
+            parts.append(f"{model}: {', '.join(wording)}")
         said = (
-            f"The {half.score} on {half.data}, original and with the first ten tokens moved to the "
-            f"end: {'; '.join(parts)}. The paper: {half.paper[0]:g} and {half.paper[1]:g}. "
-            + half.cannot
+            f"{half.score[:1].upper()}{half.score[1:]} on {half.data}, in the original order and "
+            f"with the first ten tokens moved to the end: {'; '.join(parts)}. The paper: "
+            f"{half.paper[0]:g} and {half.paper[1]:g}. " + half.cannot
         )
         for one in self.named.get(half.attention, [])[:1]:
             said += (
-                f" Ours has {one.found.parameters:,} parameters, and {one.examples:,} "
-                f"{half.examples} to learn from."
+                f" Our {half.attention} has {one.found.parameters:,} parameters and learns from "
+                f"{one.examples:,} {half.examples}."
             )
             if one.found.tuned and one.curve:
                 long = len(one.found.tuned.epochs) / len(one.curve)
@@ -421,7 +432,7 @@ class Scores:
         )
 
     def _learning(self) -> Figure:
-        """How the curve of every epoch went on, for the models of the least seed."""
+        """Draw the curve over epochs, for the models of the smallest seed."""
         half, seed = self.half, min(one.seed for one in self.models)
         series = [
             Series(
@@ -434,7 +445,7 @@ class Scores:
         ]
         return Figure(
             f"{half.name}-epochs",
-            f"{half.curve.capitalize()} while training goes on",
+            f"{half.curve.capitalize()} during training",
             f"Seed {seed}.",
             (Curves(f"seed {seed}", half.epoch, half.curve, tuple(series)),),
         )
@@ -443,14 +454,14 @@ class Scores:
         half, rows = self.half, []
         for model, ours in self.named.items():
             found = [
-                *(self.told(model, way) for way in WAYS),
+                *(self.score(model, way) for way in WAYS),
                 self.drop(model, "tuned"),
                 self.drop(model, "tuned", since="original"),
                 self.drop(model, "scratch"),
             ]
-            told = [str(each) if each.count else None for each in found]
+            wording = [str(each) if each.count else None for each in found]
             seeds = len(self.of(model, "original"))
-            rows.append((model, ours[0].found.parameters, seeds, *told))
+            rows.append((model, ours[0].found.parameters, seeds, *wording))
         paper = ("paper", None, None, half.paper[0], None, None, half.paper[1], None, None)
         change = 1 - half.paper[1] / half.paper[0]
         return Table(
@@ -460,17 +471,17 @@ class Scores:
                 "parameters",
                 "seeds",
                 *WAYS.values(),
-                "relative drop, fine-tuned, from as much training on",
+                "relative drop, fine-tuned, from as much further training",
                 "relative drop, fine-tuned, from the original",
                 "relative drop, from scratch",
             ),
             (*rows, (*paper, f"{change:.3g}", None)),
-            "Means with 95 % intervals over seeds where there are more than one. " + note,
+            "Means over seeds, with 95 % intervals for two or more seeds. " + note,
         )
 
 
 def conclude_cifar(results: contract.Results) -> contract.Conclusion:
-    """Accuracies by order, and how they grew over the epochs."""
+    """Compare accuracies by order, and draw how they grew over the epochs."""
     models = []
     for one in results.of(Image, ImageOutcome):
         asked, found = one.job.image, one.outcome
@@ -488,7 +499,7 @@ def conclude_cifar(results: contract.Results) -> contract.Conclusion:
 
 
 def conclude_translation(results: contract.Results) -> contract.Conclusion:
-    """BLEU by order, and some translations to look at."""
+    """Compare BLEU by order, and show some translations."""
     done = results.of(Text, TextOutcome)
     models = []
     for one in done:
@@ -511,27 +522,27 @@ def _translated(one: contract.Done[Text, TextOutcome]) -> dict[Way, TextScores]:
 
 
 def _whole(done: Sequence[contract.Done[Text, TextOutcome]]) -> Table:
-    """BLEU of all test sentences, with sacrebleu's interval over sentences."""
+    """Tabulate the BLEU of all test sentences, with sacrebleu's interval over sentences."""
     rows: list[tuple[Cell, ...]] = []
     for one in done:
         for way, scores in _translated(one).items():
-            told = [f"{e.bleu:.2f} ± {e.bleu_half:.2f}" for e in (scores, scores.moved)]
-            rows.append((TRANSLATIONS.name_of(one.job.text), WAYS[way], one.job.seed, *told))
+            wording = [f"{e.bleu:.2f} ± {e.bleu_half:.2f}" for e in (scores, scores.moved)]
+            rows.append((TRANSLATIONS.name_of(one.job.text), WAYS[way], one.job.seed, *wording))
     return Table(
         "BLEU of every model",
-        ("model", "order", "seed", "all test sentences", "those that are moved"),
+        ("model", "order", "seed", "all test sentences", "sentences that are altered"),
         tuple(rows),
         f"sacrebleu {done[0].outcome.signature}; ± is its 95 % interval over sentences.",
     )
 
 
 def _samples(done: Sequence[contract.Done[Text, TextOutcome]]) -> Table:
-    """Some test sentences as the models of the least seed translate them."""
+    """Tabulate some test sentences as the models of the smallest seed translate them."""
     seed = min(one.job.seed for one in done)
     shown = [one for one in done if one.job.seed == seed]
     rows: list[tuple[str, str]] = []
     for place, (english, german, _) in enumerate(shown[0].outcome.samples):
-        rows += [("English", english), ("German of the program", german)]
+        rows += [("English", english), ("German, reference", german)]
         for one in shown:
             name = TRANSLATIONS.name_of(one.job.text)
             for way, scores in _translated(one).items():
@@ -543,7 +554,7 @@ def _samples(done: Sequence[contract.Done[Text, TextOutcome]]) -> Table:
         f"Translations of test sentences, seed {seed}",
         ("by", "text"),
         tuple(rows),
-        "Evenly spread over the test set, not chosen; long ones are cut.",
+        "Evenly spread over the test set, not selected; long ones are cut.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Engines run jobs: what they are given, what they give back, and which one a name means."""
+"""Engines run jobs: their interface, the engine that a name means, and how a worker runs a job."""
 
 import json
 import os
@@ -10,12 +10,13 @@ from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 from attnrate.errors import InputError, hint, require_whole
-from attnrate.fitting.job import Job, Plain, Run, canonical
+from attnrate.fitting.job import Job, JobFunction, Plain, canonical
+from attnrate.fitting.ship import unpack
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: a result, or the text of the error; how long it took, and where."""
+    """The end of a job: a result or the text of an error, the seconds it took, and its worker."""
 
     job: Job
     result: Plain | None
@@ -26,17 +27,19 @@ class Outcome:
 
 @runtime_checkable
 class Engine(Protocol):
-    """Runs jobs somewhere. Workers only compute: what comes back is for the caller to keep."""
+    """Runs jobs somewhere. Workers only compute; the caller keeps the results."""
 
     @property
     def workers(self) -> int:
-        """How many jobs run at a time, as far as is known before the run."""
+        """The number of jobs that run at the same time, as far as it is known before the run."""
 
-    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Outcome, None, None]:
-        """Run each job with the function; outcomes in the order they end.
+    def run(
+        self, jobs: Iterator[Job], most: int, function: JobFunction, shipped: bytes = b""
+    ) -> Generator[Outcome, None, None]:
+        """Run each job with the function; yield outcomes in the order in which jobs end.
 
-        A job is taken from `jobs`, which has at most `most` of them, only when there is
-        somebody to run it. Closing the iterator stops the workers.
+        A job is taken from `jobs`, which has at most `most` of them, only when a worker is free.
+        Workers first unpack `shipped` (see `ship.py`). Closing the iterator stops the workers.
         """
 
 
@@ -62,31 +65,32 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def name_of(function: Run) -> str:
-    """What a worker, which is another process, finds the function by: its module and its name."""
-    module, name = function.__module__, function.__qualname__
+def name_of(function: JobFunction) -> str:
+    """The module and name by which a worker, another process, finds the function."""
+    module, name = function.__module__, getattr(function, "__qualname__", repr(function))
     if module == "__main__" or not name.isidentifier():
         raise InputError(
-            "workers are other processes, and cannot find a function of a script or within another",
+            "workers, which are other processes, cannot find the function {value}",
             f"{module}:{name}",
             "Put it into a module, at its top level.",
         )
     return f"{module}:{name}"
 
 
-def load(name: str) -> Run:
-    """The function of that name; if its module has a function `prepare`, that ran first."""
+def load(name: str, shipped: bytes = b"") -> JobFunction:
+    """The function of that name, after its module's `prepare`, if any, and `shipped` functions."""
     module_name, _, attribute = name.partition(":")
     module = import_module(module_name)
     getattr(module, "prepare", lambda: None)()
-    function: Run = getattr(module, attribute)
+    unpack(shipped)
+    function: JobFunction = getattr(module, attribute)
     return function
 
 
-def execute(function: Run, settings: str) -> str:
-    """Run the job with these settings (JSON) and say what became of it (JSON); never raises.
+def execute(function: JobFunction, settings: str) -> str:
+    """Run the job with these settings (JSON) and return its outcome (JSON); never raises.
 
-    Every engine runs jobs by this one function, so that they differ only in where it runs.
+    Every engine runs jobs by this function, so that engines differ only in where it runs.
     """
     start = time.perf_counter()
     try:
@@ -99,5 +103,5 @@ def execute(function: Run, settings: str) -> str:
 
 
 def outcome(job: Job, said: str, worker: str) -> Outcome:
-    """What `execute` said of the job."""
+    """The outcome of a job from the JSON that `execute` returned."""
     return Outcome(job, **json.loads(said), worker=worker)

@@ -1,10 +1,11 @@
-"""Jobs on this machine: one process a core, one thread each, kept for the whole sweep.
+"""Jobs on this machine: one process per core with one thread each, kept for the whole sweep.
 
 Each worker is a Python of its own (engines/worker.py) that imports torch once. It is not made by
 `multiprocessing`, which would run the user's script again in every worker. A thread of the parent
 waits for each worker's answers, so nothing polls and a worker gets its next job at once.
 """
 
+import base64
 import os
 import signal
 import subprocess
@@ -17,9 +18,9 @@ from queue import SimpleQueue
 
 from attnrate.errors import WorkerError
 from attnrate.fitting.engines import Outcome, name_of, outcome
-from attnrate.fitting.job import Job, Run, canonical
+from attnrate.fitting.job import Job, JobFunction, canonical
 
-#: How often a job is begun before a worker that dies over it is held to be its fault.
+#: A job over which this many workers died has failed.
 ATTEMPTS = 3
 _THREADS = ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")
 _GRACE = 1.0  # seconds to wait for the last words of a process that has ended
@@ -27,14 +28,16 @@ _SHOWN = 20  # lines that a worker wrote before it died
 
 
 class LocalEngine:
-    """`workers` processes; a worker that dies has its job begun anew by another."""
+    """Runs jobs in `workers` processes. If a worker dies, another one begins its job again."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Outcome, None, None]:
+    def run(
+        self, jobs: Iterator[Job], most: int, function: JobFunction, shipped: bytes = b""
+    ) -> Generator[Outcome, None, None]:
         """Run each job; see `Engine.run`."""
-        crew = _Crew(jobs, name_of(function))
+        crew = _Crew(jobs, name_of(function), shipped)
         try:
             for _ in range(min(self.workers, most)):
                 crew.hire()
@@ -47,11 +50,11 @@ class LocalEngine:
 
 
 class _Crew:
-    """The workers of one run, and the jobs that they have yet to do."""
+    """The workers of one run, and the jobs that they still have to do."""
 
-    def __init__(self, jobs: Iterator[Job], function: str) -> None:
+    def __init__(self, jobs: Iterator[Job], function: str, shipped: bytes) -> None:
         self.jobs = jobs
-        self.function = function
+        self.function, self.shipped = function, shipped
         self.inbox: SimpleQueue[tuple[_Worker, bytes]] = SimpleQueue()
         self.workers: list[_Worker] = []
         self.put_back: deque[Job] = deque()
@@ -60,16 +63,16 @@ class _Crew:
         self.stillborn = 0
 
     def busy(self) -> bool:
-        """Whether a job is running, waits to be begun anew, or may still come."""
+        """Whether a job is running, waits to be begun again, or may still come."""
         running = any(worker.job is not None for worker in self.workers)
         return running or bool(self.put_back) or not self.exhausted
 
     def hire(self) -> None:
         """Start a worker; it reports when it is ready."""
-        self.workers.append(_Worker(self.function, self.inbox))
+        self.workers.append(_Worker(self.function, self.shipped, self.inbox))
 
     def next_outcome(self) -> Outcome | None:
-        """Wait for a worker to say something; the outcome, if a job came to its end by it."""
+        """Wait for a message of a worker; return the outcome of a job that has ended, if any."""
         worker, line = self.inbox.get()
         if worker not in self.workers:
             return None
@@ -128,7 +131,9 @@ class _Crew:
 class _Worker:
     """A process, what it is doing, and the threads that listen to it."""
 
-    def __init__(self, function: str, inbox: "SimpleQueue[tuple[_Worker, bytes]]") -> None:
+    def __init__(
+        self, function: str, shipped: bytes, inbox: "SimpleQueue[tuple[_Worker, bytes]]"
+    ) -> None:
         self.job: Job | None = None
         self.ready = False
         self.process = subprocess.Popen(
@@ -143,17 +148,21 @@ class _Worker:
         self.listener = _started(self._listen, inbox)
         self.keeper = _started(self._keep_last_lines)
         self.waiter = _started(self._tell_the_end, inbox)
+        self._send(base64.b64encode(shipped))
 
     def begin(self, job: Job) -> None:
-        """Send a job; a worker that is dead already will be found so by its listener."""
+        """Send a job. If the worker is dead already, its listener will find out."""
         self.job = job
+        self._send(canonical(job.settings).encode())
+
+    def _send(self, line: bytes) -> None:
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self.process.stdin.write(canonical(job.settings).encode() + b"\n")
+            self.process.stdin.write(line + b"\n")
             self.process.stdin.flush()
 
     def join(self) -> str:
-        """Wait for the end of a process that is ending, and say how it ended."""
+        """Wait for the end of a process that is ending; return how it ended, in words."""
         self.waiter.join()
         self.keeper.join(_GRACE)  # no longer: a child left behind may hold the other end
         assert self.process.stdin is not None
@@ -189,7 +198,7 @@ def _started(target: Callable[..., None], *arguments: object) -> threading.Threa
 
 
 def _environment() -> dict[str, str]:
-    """One thread for every library before any is loaded; modules are found as they are here."""
+    """The environment of a worker: one thread per library, and the module path of this process."""
     here = [entry or os.getcwd() for entry in sys.path]
     threads = {f"{library}_NUM_THREADS": "1" for library in _THREADS}
     return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(here)}

@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster: one task a job; those of a machine that is lost are done elsewhere."""
+"""Jobs on a Ray cluster: one task per job. Jobs of a lost machine run again on another one."""
 
 import functools
 import os
@@ -6,9 +6,10 @@ import time
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from attnrate.errors import InputError, WorkerError
+from attnrate.errors import WorkerError
+from attnrate.extras import missing
 from attnrate.fitting.engines import Outcome, cores, execute, load, name_of, outcome
-from attnrate.fitting.job import Job, Run, canonical
+from attnrate.fitting.job import Job, JobFunction, canonical
 
 #: How often Ray begins a job anew when its worker or its machine is lost.
 RETRIES = 3
@@ -18,32 +19,31 @@ _LOOK_AGAIN = 2.0  # seconds after which the cluster may have another size
 class RayEngine:
     """A Ray cluster: the one at `address`, else at RAY_ADDRESS, else one made on this machine.
 
-    A session of Ray that is there already is used as it is. Every machine needs the same attnrate.
+    An open session of Ray is used as it is. Every machine needs the same version of attnrate.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
         try:
             import ray
         except ImportError:
-            raise InputError(
-                "the engine needs Ray, which is not installed",
-                address or "ray",
-                "Install it: pip install 'attnrate[ray]'; or use engine='local'.",
-            ) from None
+            given = address or "ray"
+            raise missing("ray", "ray", "the engine", given, "Use engine='local'") from None
         self._ray: Any = ray
         self._address = address or os.environ.get("RAY_ADDRESS")
         self._workers = workers
 
     @property
     def workers(self) -> int:
-        """How many jobs run at a time: what was asked for, else the cores that are known."""
+        """The number of jobs that run at the same time: as requested, else one per core."""
         if self._workers is not None:
             return self._workers
         if self._ray.is_initialized():
             return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         return cores()
 
-    def run(self, jobs: Iterator[Job], most: int, function: Run) -> Generator[Outcome, None, None]:
+    def run(
+        self, jobs: Iterator[Job], most: int, function: JobFunction, shipped: bytes = b""
+    ) -> Generator[Outcome, None, None]:
         """Run each job; see `Engine.run`."""
         mine = self._connect()
         task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_task)
@@ -54,7 +54,8 @@ class RayEngine:
                 if time.monotonic() - looked > _LOOK_AGAIN:
                     seats, looked = self.workers, time.monotonic()
                 while len(running) < seats and (job := next(jobs, None)) is not None:
-                    running[task.remote(name_of(function), canonical(job.settings))] = job
+                    settings = canonical(job.settings)
+                    running[task.remote(name_of(function), shipped, settings)] = job
                 if not running:
                     return
                 done, _ = self._ray.wait([*running], num_returns=1, timeout=_LOOK_AGAIN)
@@ -67,7 +68,7 @@ class RayEngine:
                 self._ray.shutdown()
 
     def _connect(self) -> bool:
-        """Whether a session was made here, which then has to be ended here."""
+        """Connect to Ray; return whether a session was opened here, and so must be closed here."""
         if self._ray.is_initialized():
             return False
         here: dict[str, Any] = {"num_cpus": self.workers, "include_dashboard": False}
@@ -90,19 +91,19 @@ class RayEngine:
         try:
             worker, said = self._ray.get(reference)
         except self._ray.exceptions.RayError as problem:
-            # `execute` raises nothing: this is Ray itself, after its retries.
+            # `execute` never raises: this is Ray itself, after its retries.
             return Outcome(job, None, f"Ray gave up: {problem}", 0.0, "ray")
         return outcome(job, said, worker)
 
 
-def _task(function: str, settings: str) -> tuple[str, str]:
-    """What a Ray worker runs: the same `execute` as a local one."""
+def _task(function: str, shipped: bytes, settings: str) -> tuple[str, str]:
+    """Run a job in a Ray worker, by `execute` as in a local worker."""
     import ray
 
     node = ray.get_runtime_context().get_node_id()
-    return f"ray-{node[:8]}-{os.getpid()}", execute(_loaded(function), settings)
+    return f"ray-{node[:8]}-{os.getpid()}", execute(_loaded(function, shipped), settings)
 
 
 @functools.cache
-def _loaded(function: str) -> Any:
-    return load(function)
+def _loaded(function: str, shipped: bytes) -> Any:
+    return load(function, shipped)

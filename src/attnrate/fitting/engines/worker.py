@@ -1,9 +1,11 @@
-"""The program of a local worker: reads jobs from its parent, one a line, answers each by a line.
+"""The program of a local worker: it reads one job per line from its parent and answers by a line.
 
-Started as `python -m attnrate.fitting.engines.worker FUNCTION`. The end of its input, which is also
-what the parent's death looks like, ends it at once, even in the middle of a job.
+It is started as `python -m attnrate.fitting.engines.worker FUNCTION`. The first line holds the
+user's functions that it cannot import (see `ship.py`), as base64. The end of its input, which also
+comes when the parent dies, ends it at once, even in the middle of a job.
 """
 
+import base64
 import os
 import signal
 import sys
@@ -23,7 +25,7 @@ def main(function: str) -> None:
     requests, replies = _own_channels()
     waiting: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(requests, waiting), daemon=True).start()
-    run = load(function)
+    run = load(function, base64.b64decode(waiting.get()))
     _answer(replies, READY)
     while True:
         settings = waiting.get()
@@ -31,7 +33,7 @@ def main(function: str) -> None:
 
 
 def _own_channels() -> tuple[BinaryIO, BinaryIO]:
-    """Input and output for the parent alone: what a job prints goes to the standard error."""
+    """Input and output for the parent only. What a job prints goes to the standard error."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -1,22 +1,23 @@
-"""The families of models that attnrate can look into, and which of them a model is of.
+"""The families of models whose attention attnrate can watch, and finding the family of a model.
 
-- `families`: those of `transformers`, as data over one generic adapter
+- `families`: the families of `transformers`, as data over one generic adapter
 - `mha`: torch.nn.MultiheadAttention; `own`: this package's own models
-- `interface` and `hooks`: how attention is watched, by the interface of `transformers` or by hooks
+- `interface` and `hooks`: watching attention by the interface of `transformers`, or by hooks
 
-A file with a tuple ADAPTERS is found by being there.
+A file of this folder with a tuple ADAPTERS is found by itself.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
 
 from torch import nn
 
 from attnrate.errors import InputError
 from attnrate.found import modules_of
+from attnrate.settings import by, checked
 from attnrate.spectra.batches import require_module
 from attnrate.spectra.capture import Adapter, Edit, See, Site
 
@@ -25,28 +26,43 @@ _ADAPTERS: list[Adapter] = [
 ]
 
 
-def register(adapter: object) -> None:
-    """Add a family; it is asked before those that are known already."""
-    lacks = [name for name in ("family", "sites", "watch") if not hasattr(adapter, name)]
-    if lacks or isinstance(adapter, type):
+def _require_adapter(name: str, value: object) -> Adapter:
+    lacks = [word for word in ("family", "sites", "watch") if not hasattr(value, word)]
+    if lacks or isinstance(value, type):
         raise InputError(
             "an adapter is an object (no class) that has family, sites and watch; "
             + (f"this one has no {' and no '.join(lacks)}" if lacks else "this one is a class"),
-            adapter,
+            value,
             "See docs/profile.md, 'Another family', for an example.",
         )
-    _ADAPTERS.insert(0, cast(Adapter, adapter))
+    return cast(Adapter, value)
+
+
+@checked
+def register(adapter: Annotated[Adapter, by(_require_adapter)]) -> None:
+    """Add the adapter of a family; it is asked before those that are known already.
+
+    Args:
+        adapter: An object with `family`, `sites` and `watch`, as docs/profile.md shows.
+
+    """
+    _ADAPTERS.insert(0, adapter)
 
 
 def unregister(adapter: Adapter) -> None:
-    """Take a family out again."""
+    """Remove the adapter of a family.
+
+    Args:
+        adapter: An adapter that was registered.
+
+    """
     _ADAPTERS.remove(adapter)
 
 
 def adapter_for(model: object) -> tuple[Adapter, list[Site]]:
-    """The adapter of the model's family and the attention layers that it finds.
+    """The adapter for a model, and the attention layers that it finds there.
 
-    A layer that two families claim belongs to the one that was registered last.
+    A layer that two families claim belongs to the family that was registered last.
     """
     model = require_module(model)
     found: list[tuple[Adapter, list[Site]]] = []
@@ -69,7 +85,7 @@ def adapter_for(model: object) -> tuple[Adapter, list[Site]]:
 class _Together:
     """Several adapters as one, for a model such as an image encoder with a text decoder.
 
-    Each sees to the attention layers that it found itself.
+    Each adapter watches the attention layers that it has found.
     """
 
     found: list[tuple[Adapter, list[Site]]]
@@ -87,7 +103,7 @@ class _Together:
     def watch(
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> Iterator[None]:
-        """All watches at once."""
+        """Open the watches of all adapters at once."""
         with ExitStack() as stack:
             for adapter, own in self.found:
                 known = {id(site.module) for site in own}
@@ -102,14 +118,15 @@ def _unknown(model: nn.Module) -> InputError:
     families = ", ".join(adapter.family for adapter in _ADAPTERS)
     if alike:
         return InputError(
-            f"no adapter knows the attention of this {type(model).__name__}; its attention modules",
+            f"no adapter knows the attention of this {type(model).__name__}, which has {{value}}",
             alike,
             f"Known families: {families}. Pass an adapter to attnrate.spectra.adapters.register: "
             f"for a class of transformers Family('mine', ({alike[0]!r},)) may do; docs/profile.md, "
             "'Another family', shows both.",
         )
     return InputError(
-        f"this {type(model).__name__} has no attention that attnrate knows; its modules",
+        f"this {type(model).__name__} has no attention that attnrate knows, but {{value}}",
         dict(seen.most_common(12)),
-        f"Known families: {families}.",
+        f"Known families: {families}. For attention of your own, write an adapter and pass it to "
+        "attnrate.spectra.adapters.register: docs/profile.md, 'Another family', has a whole one.",
     )

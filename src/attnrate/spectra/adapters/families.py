@@ -1,7 +1,7 @@
-"""The families of `transformers` that are known: their classes of attention, and what differs.
+"""The known families of `transformers`: their classes of attention, and in what they differ.
 
-A family that goes through the attention interface and reads text is one line of `ADAPTERS`. Others
-say besides which entries of a batch tell padding, or how they are to be watched.
+A text family that uses the attention interface is one line of `ADAPTERS`. Others also say which
+entries of a batch mark padding, or how they are watched.
 """
 
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from attnrate.spectra.capture import Call, Edit, See, Site, Streams
 
 Tensor = torch.Tensor
 Watch = Callable[[list[Site], See | None, Edit | None], AbstractContextManager[None]]
-"""Opens a watch over sites, as an adapter's `watch` does."""
+"""A function that opens a watch over sites, as an adapter's `watch` does."""
 
-# What an encoder-decoder of two models calls the mask of its encoder's states, as its decoder's
-# keys: patches have no padding, and frames of sound are fewer than the mask's entries.
+# The name of the mask of the encoder's states, which are the decoder's keys, in an encoder-decoder
+# made of two models. Patches have no padding; frames of sound are fewer than the mask's entries.
 _PAIRS = {
     "EncoderDecoderModel": "attention_mask",
     "VisionEncoderDecoderModel": None,
     "SpeechEncoderDecoderModel": None,
 }
-# MiniLM is made of BERT's classes. Those of all others have the same text under another name.
+# MiniLM uses BERT's classes; the others have copies of them under names of their own.
 _LIKE_BERT = (
     *("Bert", "BertGeneration", "Camembert", "Data2VecText", "Electra", "Ernie"),
     *("Roberta", "RobertaPreLayerNorm", "XLMRoberta", "XLMRobertaXL"),
@@ -44,7 +44,7 @@ def _of_transformers(part: nn.Module) -> bool:
 
 
 def _text(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
-    """The masks of a text model, alone or as half of an encoder-decoder."""
+    """The names of a text model's masks, whether it is alone or half of an encoder-decoder."""
     own: str = "attention_mask"
     other: str | None = "encoder_attention_mask"
     pair = type(model).__name__
@@ -54,14 +54,14 @@ def _text(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
 
 
 def _patches(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
-    """Nothing: patches of an image have no padding."""
+    """No masks, because patches of an image have no padding."""
     return None, None
 
 
 def _sound(model: nn.Module, path: str, part: Any, cross: bool) -> Streams:
-    """The mask of a decoder's tokens; the frames of sound have none.
+    """The name of the mask of a decoder's tokens; the frames of sound have none.
 
-    Sound is cut or filled to one length and its frames are never masked: silence counts as sound.
+    Sound is cut or filled up to one length, and its frames are never masked: silence counts.
     """
     queries = "decoder_attention_mask" if part.is_decoder else None
     return queries, None if cross else queries
@@ -77,11 +77,12 @@ class Family:
         classes: Names of its classes of attention. They have num_attention_heads or num_heads
             (themselves or in their config), attention_head_size or head_dim, and
             num_key_value_groups where several query heads share keys.
-        streams: A model, a site's path and module, and whether it is cross attention, to the
-            entries of a batch that tell which queries and keys are no padding.
-        rotary: Whether queries and keys are turned by their positions; `opened` then also has
-            to show them before that, as for Llama.
-        opened: How it is watched: by default through the attention interface.
+        streams: A function of a model, a layer's path and module, and whether the layer is cross
+            attention. It gives the entries of a batch that mark which queries and which keys are
+            no padding.
+        rotary: Whether queries and keys are turned by their positions. `opened` must then also
+            show them before that, as for Llama.
+        opened: How layers are watched; by default through the attention interface.
 
     """
 
@@ -92,7 +93,7 @@ class Family:
     opened: Watch = watch_interface
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """Every part of such a class, in the order in which the model has them."""
+        """The parts of a model whose class is one of the family's, in the model's order."""
         return [
             self._site(model, path, part)
             for path, part in model.named_modules()
@@ -102,7 +103,7 @@ class Family:
     def watch(
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> AbstractContextManager[None]:
-        """Calls of these sites go to `see`, their queries through `edit`."""
+        """While it is open, calls of these sites go to `see`, their queries through `edit`."""
         return self.opened(sites, see, edit)
 
     def _site(self, model: nn.Module, path: str, part: Any) -> Site:
@@ -121,7 +122,7 @@ class Family:
 
 
 def _first_of(name: str, other: str, *holders: Any) -> int:
-    """A number that families keep under one of two names, at the module or in its settings."""
+    """A number that families keep under one of two names, in the module or in its config."""
     found = (getattr(part, each, None) for part in holders for each in (name, other))
     number = next((number for number in found if number is not None), None)
     if number is None:
@@ -134,7 +135,7 @@ def _first_of(name: str, other: str, *holders: Any) -> int:
 
 
 def _is_cross(path: str, part: Any) -> bool:
-    """Whether keys come from another sequence: by the module's class, what it says, its place."""
+    """Whether keys come from another sequence, by the module's class, attribute or place."""
     return (
         type(part).__name__.endswith("CrossAttention")
         or getattr(part, "is_cross_attention", False)
@@ -145,7 +146,7 @@ def _is_cross(path: str, part: Any) -> bool:
 def _watch_gpt2(
     sites: list[Site], see: See | None, edit: Edit | None
 ) -> AbstractContextManager[None]:
-    """Through the attention interface, which one way of computing does not use."""
+    """Watch GPT-2 through the attention interface; one of its implementations does not use it."""
     for site in sites:
         part: Any = site.module
         if part.reorder_and_upcast_attn and part.config._attn_implementation == "eager":
@@ -174,7 +175,7 @@ def _call_of_mpnet(
 
 ADAPTERS = (
     Family("bert", tuple(f"{name}{k}Attention" for name in _LIKE_BERT for k in ("Self", "Cross"))),
-    # Its attention is of its own making, with a position bias that all layers share.
+    # It does not use the attention interface, and has a position bias that all layers share.
     Family(
         "mpnet",
         ("MPNetSelfAttention",),

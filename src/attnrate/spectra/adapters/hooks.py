@@ -1,4 +1,4 @@
-"""Hooks that are taken away again, for models that do not go through an attention interface."""
+"""Watching attention by temporary hooks, for models without an attention interface."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,10 +12,10 @@ from attnrate.spectra.capture import PROJECTIONS, Call, Edit, See, Site
 
 Tensor = torch.Tensor
 Parts = Callable[[Any], tuple[nn.Module, nn.Module, nn.Module]]
-"""A site's module to its parts that give queries, keys and values, heads side by side."""
+"""A function from a site's module to its parts for queries, keys and values, heads side by side."""
 
 Made = Callable[[Site, Tensor, Tensor, Tensor, dict[str, Any]], Call]
-"""A site, what its parts gave with heads apart, and the arguments of its module, to a call."""
+"""A function that makes a call of a site, its queries, keys and values, and its arguments."""
 
 
 @contextmanager
@@ -27,12 +27,22 @@ def watch_outputs(
     made: Made,
     names: tuple[str, ...] = (),
 ) -> Iterator[None]:
-    """Watch sites at their parts. `names` are those of their modules' positional arguments."""
+    """Watch sites by hooks at their parts.
+
+    Args:
+        sites: The attention layers.
+        see: Takes each call, if given.
+        edit: Changes the queries, if given.
+        parts: Finds the parts of a site's module that make queries, keys and values.
+        made: Makes a call from what the parts gave.
+        names: The names of the positional arguments of the sites' modules.
+
+    """
     with ExitStack() as stack:
         for site in sites:
             own = parts(site.module)
-            # The last hook at a part runs first: what is seen is not edited yet, while a watch
-            # around this one sees what this one has edited.
+            # The last hook at a part runs first, so `see` gets queries before they are edited,
+            # while a watch around this one gets them after that.
             if edit is not None:
                 hook = _editing(site, edit)
                 stack.enter_context(own[0].register_forward_hook(hook, prepend=True))
@@ -42,7 +52,7 @@ def watch_outputs(
 
 
 def projections(module: nn.Module) -> tuple[nn.Module, nn.Module, nn.Module]:
-    """The parts of a module that make queries, keys and values, by the names of known families."""
+    """The parts of a module that make queries, keys and values, found by their usual names."""
     parts = dict(module.named_children())
     query, key, value = next(names for names in PROJECTIONS if parts.keys() >= {*names})
     return parts[query], parts[key], parts[value]
@@ -56,7 +66,7 @@ def _look(
     made: Made,
     names: tuple[str, ...],
 ) -> None:
-    """Hand over the site's calls for as long as the stack is open."""
+    """Pass the site's calls to `see` for as long as the stack is open."""
     given: dict[str, Any] = {}
     outputs: dict[int, Tensor] = {}
 
@@ -94,6 +104,6 @@ def _editing(site: Site, edit: Edit) -> Callable[..., Tensor]:
 def split(
     features: Float[Tensor, "*batch length k"], heads: int
 ) -> Float[Tensor, "all heads length m"]:
-    """Heads side by side to an axis of their own; any axes before the length become one."""
+    """Give heads that lie side by side an axis of their own; axes before the length become one."""
     length, width = features.shape[-2:]
     return features.reshape(-1, length, heads, width // heads).transpose(1, 2)

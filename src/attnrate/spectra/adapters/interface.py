@@ -1,8 +1,9 @@
 """Watching models of `transformers` through its attention interface.
 
-Every model that uses the interface asks one table for its attention function at each call. While a
-watch is open, that table hands out the same functions with an eye on what goes in, so that it works
-under any implementation (eager, sdpa, flash, flex) and the model's masks are made as always.
+A model that uses the interface asks a table for its attention function at each call. While a watch
+is open, that table gives functions that first pass their arguments to us and then do the same as
+before. So this works with any implementation (eager, sdpa, flash, flex), and the model makes its
+masks as always.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,14 +18,17 @@ from attnrate.spectra.capture import Call, Edit, Mask, See, Site
 
 Tensor = torch.Tensor
 Plain = Callable[[Any], tuple[nn.Module, nn.Module]]
-"""A site's module to the two of its parts that give queries and keys before the rotation."""
+"""A function from a site's module to its parts that give queries and keys before the rotation."""
 
 
 @contextmanager
 def watch_interface(
     sites: list[Site], see: See | None, edit: Edit | None, plain: Plain | None = None
 ) -> Iterator[None]:
-    """Calls of these sites go to `see`, their queries through `edit`."""
+    """While it is open, calls of these sites go to `see`, and their queries through `edit`.
+
+    `plain` finds the parts that give queries and keys before a rotary embedding, if there is one.
+    """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     table: Any = ALL_ATTENTION_FUNCTIONS
@@ -61,7 +65,7 @@ def watch_interface(
                 for name, part in zip(("query", "key"), plain(site.module), strict=True):
                     keep = _keep_output(before[id(site.module)], name, site.m_h)
                     stack.enter_context(part.register_forward_hook(keep))
-        # A watch inside another one gives back the outer one's table.
+        # A watch inside another one restores the outer one's function.
         if "get_interface" in vars(table):
             stack.callback(setattr, table, "get_interface", original)
         else:
@@ -101,18 +105,18 @@ def _plain(before: dict[str, Tensor], key: Tensor) -> tuple[Tensor, Tensor] | No
     if not before:
         return None
     plain = before.pop("query"), before.pop("key")
-    # Keys of earlier calls come from a cache, which has them rotated only.
+    # Keys of earlier calls come from a cache, which only has them after the rotation.
     return plain if plain[1].shape[2] == key.shape[2] else None
 
 
 def _mask(
     site: Site, query: Tensor, key: Tensor, mask: Any, eager: bool, rest: dict[str, Any]
 ) -> tuple[Mask, bool]:
-    """The call's mask, and whether s > t is hidden besides.
+    """The mask of a call, and whether s > t is hidden in addition.
 
-    Implementations differ: eager ones get all of it as a tensor of four axes, flex gets a function.
-    Sdpa gets no mask where being causal says it all. Flash gets which keys are padding, at most,
-    and its window as a number.
+    Implementations differ. Eager ones get the whole mask as a tensor of four axes, flex a function.
+    Sdpa gets no mask where it only has to be causal. Flash gets at most which keys are padding, and
+    its window as a number.
     """
     batch, heads, T = query.shape[:3]
     S, device = key.shape[2], key.device
@@ -120,7 +124,7 @@ def _mask(
         allowed = mask.mask_mod
 
         def rows_of(rows: slice) -> Tensor:
-            """The mask of these rows alone: all of it may not fit into memory."""
+            """The mask of these rows only, because the whole mask may not fit into memory."""
             b, h, t, s = (torch.arange(count, device=device) for count in (batch, heads, T, S))
             axes = b.view(-1, 1, 1, 1), h.view(-1, 1, 1), t[None, None, rows, None], s
             found: Tensor = allowed(*axes)

@@ -1,9 +1,9 @@
 """torch.nn.MultiheadAttention, alone or inside torch.nn.Transformer and its layers.
 
 All of its calls go through one function of torch, which is replaced while a watch is open. Torch's
-fused "fast path" of inference goes another way and is switched off for that time; what the model
-gives then is what it gives with torch.backends.mha.set_fastpath_enabled(False), which is the same
-up to rounding (and but for positions of padding, which the fast path may fill with zeros).
+fused "fast path" of inference does not, so it is switched off for that time. The model's output is
+then that with torch.backends.mha.set_fastpath_enabled(False): the same up to rounding, except at
+padding, which the fast path may fill with zeros.
 """
 
 import inspect
@@ -21,18 +21,21 @@ from attnrate.spectra.capture import Call, Edit, See, Site
 
 Tensor = torch.Tensor
 Given = dict[str, Any]
-"""The arguments of torch's function by their names; tokens are (T, batch, k) or (T, k)."""
+"""The arguments of torch's function by name; tokens are (T, batch, k) or (T, k)."""
 
 _SIGNATURE = inspect.signature(functional.multi_head_attention_forward)
 
 
 class MultiheadAttention:
-    """Layers of torch; what is padding is what their calls say by `key_padding_mask`."""
+    """The adapter for torch's own attention layers.
+
+    What is padding is known from the `key_padding_mask` of their calls.
+    """
 
     family = "torch.nn.MultiheadAttention"
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """Every such layer; one that is made for cross attention is known by its place or sizes."""
+        """All layers of this class; cross attention is recognised by its place or its sizes."""
         across = {
             id(part.multihead_attn)
             for part in model.modules()
@@ -49,7 +52,7 @@ class MultiheadAttention:
     def watch(
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> Iterator[None]:
-        """At torch.nn.functional.multi_head_attention_forward."""
+        """Watch torch.nn.functional.multi_head_attention_forward while the context is open."""
         running: list[Site] = []
         padding: dict[int, Tensor | None] = {}
         original = functional.multi_head_attention_forward
@@ -75,7 +78,7 @@ class MultiheadAttention:
             return before
 
         with ExitStack() as stack:
-            # what is padding among a decoder's queries is said to its self attention alone
+            # only a decoder's self attention is given the padding of the decoder's queries
             for part in model.modules():
                 if isinstance(part, nn.TransformerDecoderLayer):
                     hook = keep_padding(part.multihead_attn)
@@ -124,7 +127,7 @@ def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
 
 
 def _edited(site: Site, given: Given, edit: Edit) -> Given:
-    """The call with other queries, which go in where tokens do, with the identity as W_Q."""
+    """The arguments with edited queries in place of the tokens, and the identity as W_Q."""
     (W_Q, W_K, W_V), (b_Q, b_K, b_V) = _projections(given)
     plain = functional.linear(given["query"], W_Q, b_Q)
     query = edit(site, split(_batched(plain), site.heads)).transpose(1, 2).flatten(-2)
@@ -140,7 +143,7 @@ def _edited(site: Site, given: Given, edit: Edit) -> Given:
 
 
 def _projections(given: Given) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    """W_Q, W_K, W_V and their biases, which torch keeps in one piece or three."""
+    """W_Q, W_K, W_V and their biases, which torch keeps in one tensor or in three."""
     W, b = given["in_proj_weight"], given["in_proj_bias"]
     if given.get("use_separate_proj_weight"):
         weights = tuple(given[f"{side}_proj_weight"] for side in "qkv")
@@ -152,7 +155,7 @@ def _projections(given: Given) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, An
 def _masks(
     site: Site, given: Given, batch: int
 ) -> tuple[Tensor | None, tuple[Tensor | None, Tensor | None]]:
-    """What is added to the logits, and which queries and keys are no padding."""
+    """The mask that is added to the logits, and which queries and keys are no padding."""
     mask = given.get("attn_mask")
     if mask is not None:
         mask = (
@@ -168,13 +171,13 @@ def _masks(
 
 
 def _kept(padding: Tensor, batch: int) -> Tensor:
-    """Which tokens are no padding, which torch tells by True or by -inf."""
+    """Which tokens are no padding; torch marks padding by True or by -inf."""
     rows = padding.reshape(batch, -1)
     return ~rows if rows.dtype == torch.bool else rows > -torch.inf
 
 
 def _batched(tokens: Tensor) -> Tensor:
-    """(T, batch, k) or (T, k) to (batch, T, k)."""
+    """Tokens of shape (T, batch, k) or (T, k) as (batch, T, k)."""
     return tokens.transpose(0, 1) if tokens.dim() == 3 else tokens[None]
 
 

@@ -1,4 +1,4 @@
-"""This package's own models: Eq. 5's inner layers and last one; ViT and Seq2Seq, self and cross."""
+"""Watching this package's own models: the Transformer of Eq. 5, ViT and Seq2Seq."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -16,15 +16,15 @@ Tensor = torch.Tensor
 
 
 class Own:
-    """attnrate.Transformer, the classes made from it without another forward, and Multihead.
+    """The adapter for Transformer, its subclasses with the same forward, and Multihead.
 
-    What is padding is what the calls of a Multihead say.
+    What is padding is known from the calls of a Multihead.
     """
 
     family = "attnrate"
 
     def sites(self, model: nn.Module) -> list[Site]:
-        """`inner.0`, `inner.1`, ... and `last` of every Transformer, and every Multihead."""
+        """The layers `inner.0`, `inner.1`, … and `last` of each Transformer, and each Multihead."""
         found: list[Site] = []
         for path, part in model.named_modules():
             if isinstance(part, Transformer) and type(part).forward is Transformer.forward:
@@ -33,7 +33,7 @@ class Own:
                 for name, own in {**inner, "last": part}.items():
                     found.append(_site(prefix + name, own, part))
             if isinstance(part, Multihead) and type(part).forward is Multihead.forward:
-                # a decoder's layer names its attention to another sequence so
+                # the name of cross attention in a decoder's layer
                 kind = "cross" if path.rpartition(".")[2] == "across" else "self"
                 found.append(_site(path or "attention", part, part, kind))
         return found
@@ -41,7 +41,7 @@ class Own:
     def watch(
         self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
     ) -> AbstractContextManager[None]:
-        """By hooks at W_Q, W_K, W_V."""
+        """Watch the sites by hooks at W_Q, W_K and W_V."""
         return watch_outputs(sites, see, edit, projections, _call, ("x", "memory", "padding"))
 
 
