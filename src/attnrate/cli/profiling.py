@@ -140,7 +140,7 @@ def profile(
     from attnrate.spectra.adapters import adapter_for
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
-    from attnrate.spectra.page.write import check_folder, write_profile
+    from attnrate.spectra.page.write import check_folder
     from attnrate.spectra.profile import chosen_sites
     from attnrate.spectra.profile import profile as run
 
@@ -162,7 +162,7 @@ def profile(
     page = None
     if out is not None:
         with Progress("writing the page"):
-            page = write_profile(found, out, advice)
+            page = found.save(out, advice)
     _tell(found, advice, page, as_json)
 
 
