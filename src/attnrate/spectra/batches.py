@@ -1,9 +1,8 @@
 """Inputs of a model as batches, and running the model on them without changing it."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
-from attnrate.spectra.capture import Adapter, Call, Edit, See, Site, require_call
 
 Tensor = torch.Tensor
 Batch: TypeAlias = Mapping[str, Tensor] | Tensor
@@ -165,6 +163,15 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
     return mask.bool() if mask.dim() == 2 else None
 
 
+def padding(batch: Batch, shape: tuple[int, ...]) -> Tensor | None:
+    """Which tokens of an output of that shape (inputs, T) are no padding; None where all count."""
+    for name in ("decoder_attention_mask", "attention_mask"):
+        found = kept(batch, name)
+        if found is not None and tuple(found.shape) == shape:
+            return found
+    return None
+
+
 def run(model: nn.Module, batch: Batch) -> Any:
     """The model's output for a batch, computed on the model's device and without a cache of keys.
 
@@ -235,49 +242,6 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
         raise InputError(
             f"the inputs are longer than the model's {most} positions", tokens, "Cut them shorter."
         )
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A model, the attention layers of it that are watched, and the adapter that watches them."""
-
-    model: nn.Module
-    adapter: Adapter
-    sites: Sequence[Site]
-
-    def see(self, batch: Batch, see: See) -> set[str]:
-        """Run the model in evaluation mode and pass the first call of each site to `see`.
-
-        Returns the names of the sites that were called more than once.
-        """
-        seen: set[str] = set()
-        repeated: set[str] = set()
-        failed: list[Exception] = []
-
-        def first(site: Site, call: Call) -> None:
-            if site.name in seen:
-                repeated.add(site.name)
-                return
-            seen.add(site.name)
-            try:
-                see(site, require_call(site, call))
-            except Exception as problem:
-                failed.append(problem)
-                raise
-
-        try:
-            self.run(batch, first)
-        except InputError:
-            # an error inside `see` is not the inputs' fault
-            if failed:
-                raise failed[0] from None
-            raise
-        return repeated
-
-    def run(self, batch: Batch, see: See | None = None, edit: Edit | None = None) -> Any:
-        """The model's output in evaluation mode; calls go to `see`, queries through `edit`."""
-        with at_rest(self.model), self.adapter.watch(self.model, list(self.sites), see, edit):
-            return run(self.model, batch)
 
 
 @contextmanager
