@@ -8,8 +8,8 @@ import numpy as np
 from attnrate.figures.figure import Curves, Figure, Series, Violins
 from attnrate.figures.words import number, with_interval
 from attnrate.spectra.drawn import ROUNDING, head_map, line, stride, violins
-from attnrate.spectra.measures import SHARES, rank_of
 from attnrate.spectra.layer import LayerSpectra
+from attnrate.spectra.measures import SHARES, rank_of
 from attnrate.spectra.result import Profile
 from attnrate.theory.decay import Decay
 

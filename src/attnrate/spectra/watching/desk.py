@@ -1,7 +1,7 @@
 """Where the sources of calls bring what they have seen of a model at work."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -12,6 +12,7 @@ from attnrate.spectra.watching.running import Frame
 Tensor = torch.Tensor
 
 
+@runtime_checkable
 class Desk(Protocol):
     """What a source of calls knows of the pass that is watched, and whom it tells."""
 

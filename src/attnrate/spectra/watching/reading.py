@@ -22,6 +22,7 @@ _OTHERS = (
     *("key_value_states", "encoder_hidden_states", "encoder_output", "encoder_outputs"),
     *("context", "memory", "cross_attention_states", "kv", "encoder_out", "image_hidden_states"),
 )
+_CACHES = ("past_key_values", "past_key_value", "layer_past", "cache", "kv_cache")
 _CROSS = ("cross", "encoder_attn", "encdec", "multihead_attn")
 _BLOCK = 512  # rows of a mask that are looked at together
 _OUTWARD = 3  # modules around a call that may say how many heads it has
@@ -41,23 +42,23 @@ def head_count(frames: Sequence[Frame], names: tuple[str, ...] = _HEADS) -> int 
 def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) -> bool:
     """Whether the keys of a call belong to another sequence than its queries.
 
-    They do if there are more or fewer of them, if the module was given another sequence, or if its
-    name or class says so.
+    They do if the module was given another sequence, if its name or class says so, or if there are
+    more or fewer of them and no cache of earlier tokens.
     """
-    if call.query.shape[2] != call.key.shape[2]:
-        return True
     said = f"{path.rpartition('.')[2]} {type(module).__name__}".lower()
     if any(word in said for word in _CROSS) or bool(getattr(module, "is_cross_attention", False)):
         return True
+    cached = False
     for frame in reversed(frames[-_OUTWARD:]):
         given = frame.given()
+        cached |= any(given.get(name) is not None for name in _CACHES)
         others = [given.get(name) for name in _OTHERS]
         tokens = [value for value in given.values() if isinstance(value, Tensor)]
         if any(isinstance(other, Tensor) and other is not tokens[0] for other in others):
             return True
         if frame.module is module:
             break
-    return False
+    return call.query.shape[2] != call.key.shape[2] and not cached
 
 
 def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:

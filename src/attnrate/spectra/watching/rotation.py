@@ -87,11 +87,16 @@ class Rotation:
         """Whether the queries and keys of a call were turned, and what they were before that."""
         turns, self._turns = self._turns, []
         turned, self.turned = self.turned, False
-        query = next(filter(None.__ne__, (_undone(call.query, t) for t in turns)), None)
-        key = next(filter(None.__ne__, (_undone(call.key, t) for t in reversed(turns))), None)
+        query, key = _first(call.query, turns), _first(call.key, turns[::-1])
         if query is None or key is None:
             return turned, None
         return True, (query, key)
+
+
+def _first(x: Tensor, turns: list[Turn]) -> Tensor | None:
+    """`x` before the first of these turns that it went through."""
+    undone = (_undone(x, turn) for turn in turns)
+    return next((before for before in undone if before is not None), None)
 
 
 def _undone(x: Tensor, turn: Turn) -> Tensor | None:

@@ -182,8 +182,11 @@ def _looks_like_attention(part: nn.Module) -> bool:
     return "attention" in name or "attn" in name
 
 
-# What is computed here is not the model's: it must not be seen as attention in its turn.
-_unwatched: Any = torch._C.DisableTorchFunction
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    """While it is open, what is computed is ours: not seen as attention, and without gradients."""
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        yield
 
 
 class _Pass:
