@@ -161,11 +161,12 @@ from .spectra.measures import rank_of as rank_of
 from .spectra.measures import stable_rank as stable_rank
 from .spectra.measures import tails as tails
 from .spectra.profile import profile as profile
+from .spectra.watching.watcher import Unseen as Unseen
 from .spectra.read import Batches as Batches
 from .spectra.read import read_arrays as read_arrays
 from .spectra.read import read_images as read_images
 from .spectra.read import read_text as read_text
-from .spectra.result import LayerSpectra as LayerSpectra
+from .spectra.layer import LayerSpectra as LayerSpectra
 from .spectra.result import Profile as Profile
 from .spectra.weights_only import LayerWeights as LayerWeights
 from .spectra.weights_only import WeightSpectra as WeightSpectra

@@ -137,11 +137,10 @@ def profile(
         raise InputError("--heads is for --weights-only", heads, "Leave --heads out.")
     if text is None and length is not None:
         raise InputError("--length is for --text", length, "Leave --length out.")
-    from attnrate.spectra.adapters import adapter_for
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
     from attnrate.spectra.page.write import check_folder
-    from attnrate.spectra.profile import chosen_sites
+    from attnrate.spectra.profile import Picked
     from attnrate.spectra.profile import profile as run
 
     # what can be refused is refused before the work
@@ -150,12 +149,10 @@ def profile(
     require_whole("cut_inputs", cut_inputs, 0)
     if out is not None:
         check_folder(out)
+    asked = None if layers is None else _layers(layers)
+    Picked.of(asked)
     with Progress(f"opening {model}"):
         loaded = load_model(model)
-        asked = None if layers is None else _layers(layers)
-        sites = chosen_sites(adapter_for(loaded.model)[1], asked)
-        if budget is not None:
-            require_whole("budget", budget, len(sites))
         read = _read(loaded, given, length, batch, limit)
     found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
     advice = advise(found, budget, tolerance=tolerance)

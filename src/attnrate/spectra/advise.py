@@ -20,15 +20,16 @@ from attnrate.progress import QUIET, Progress
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra import batches
-from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.batches import Batch, Inputs, Watched, require_inputs
-from attnrate.spectra.capture import Site
+from attnrate.spectra.batches import Batch, Inputs, require_inputs
+from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.cut import Projection, losses, run_cut
 from attnrate.spectra.drawn import sizes_figure
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import ModelLike, module_of, require_model
 from attnrate.spectra.measures import percent
-from attnrate.spectra.needed import Losses, least_size, predicted
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.needed import Losses, layer_losses, least_size, predicted
+from attnrate.spectra.result import Profile
+from attnrate.spectra.watching.watcher import Watcher
 from attnrate.statistics import Interval, mean
 
 if TYPE_CHECKING:
@@ -169,9 +170,10 @@ class Advice(Shown):
 
         Returns:
             A pandas DataFrame. `needed` is the least size at which the upper end of the interval of
-            the head's predicted loss is within the tolerance; the largest in a layer is the size
-            that is advised for the layer, `size`. `predicted` is the head's loss at that size, with
-            the interval from `predicted_low` to `predicted_high`.
+            the head's predicted loss is within the tolerance; the largest in a layer (in all runs
+            of a module that runs several times) is the size that is advised for it, `size`.
+            `predicted` is the head's loss at that size, with the interval from `predicted_low` to
+            `predicted_high`.
 
         """
         import pandas as pd
@@ -234,32 +236,32 @@ class Advice(Shown):
                 size there.
 
         """
-        module = module_of(model)
-        adapter, found = adapter_for(module)
-        known = {site.name: site for site in found}
+        watcher = Watcher(module_of(model))
         names = [layer.name for layer in self.layers]
-        missing = [name for name in names if name not in known]
-        require_none("the model lacks layers that were profiled", missing)
-        for spectra in self.profile.layers:
-            _require_same_heads(known[spectra.name], spectra)
-        watched = Watched(module, adapter, [known[name] for name in names])
         cut = {
             layer.name: spectra.cut_to([layer.size] * spectra.heads, self.profile.gauge)
             for layer, spectra in zip(self.layers, self.profile.layers, strict=True)
         }
         given = list(batches.batches(inputs))
         with Progress("cutting heads", after=QUIET) as shown:
-            alone = losses(watched, given, [cut], shown)[0]
-            idle = [name for name in names if name not in alone]
-            require_none("layers that were profiled do not run on these inputs", idle)
+            watcher.see(given[0], self._same_heads)
+            missing = {*names} - {site.name for site in watcher.sites}
+            require_none("the model lacks layers that were profiled", sorted(missing))
+            alone = losses(watcher, given, [cut], shown)[0]
             changes: list[float] = []
             for number, batch in enumerate(given, start=1):
-                changes += _changes(watched, batch, cut)
+                changes += _changes(watcher, batch, cut)
                 said = f"all layers cut at once: batch {number} of {len(given)}"
                 shown.at(said, number / len(given))
         moved = [alone[name].weights for name in names]
         worst = [mean(each[:, each.mean(0).argmax()].tolist()).within(0.0, 1.0) for each in moved]
         return Checked(tuple(worst), mean(changes).within(0.0, math.inf), self.tolerance)
+
+    def _same_heads(self, site: Site, call: Call) -> None:
+        """Raise an InputError if a profiled layer has other heads than those that were profiled."""
+        known = {spectra.name: spectra for spectra in self.profile.layers}
+        if site.name in known:
+            _require_same_heads(site, known[site.name])
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)
@@ -293,14 +295,12 @@ class Advice(Shown):
         return "\n".join(lines)
 
 
-def _changes(watched: Watched, batch: Batch, cut: dict[str, Projection]) -> list[float]:
+def _changes(watcher: Watcher, batch: Batch, cut: dict[str, Projection]) -> list[float]:
     """The relative change of the model's output for each input when all layers are cut at once."""
-    with batches.at_rest(watched.model):
-        before = _output(batches.run(watched.model, batch))
-    after = _output(run_cut(watched, batch, cut))
-    kept = batches.kept(batch, watched.sites[-1].streams[0])
-    if kept is None or kept.shape != before.shape[:2]:
-        kept = None
+    with batches.at_rest(watcher.model):
+        before = _output(batches.run(watcher.model, batch))
+    after = _output(run_cut(watcher, batch, cut))
+    kept = batches.padding(batch, tuple(before.shape[:2]))
     found = []
     # one input after another: the outputs of a language model are large
     for number, (one, two) in enumerate(zip(before, after, strict=True)):
@@ -378,12 +378,12 @@ def advise(
 
     """
     asked, chosen = goal(budget, tolerance)
-    losses = [predicted(layer, profile.gauge).worst for layer in profile.layers]
+    predictions = layer_losses(profile)
     if asked is not None:
-        require_whole("budget", asked, len(losses))
-        chosen = _least_tolerance(losses, asked)
+        require_whole("budget", asked, len(predictions))
+        chosen = _least_tolerance(predictions, asked)
     rows = []
-    for layer, worst in zip(profile.layers, losses, strict=True):
+    for layer, worst in zip(profile.layers, predictions, strict=True):
         size, least = (int(least_size(end, chosen)) for end in (worst.high, worst.low))
         ends = float(worst.value[size]), float(worst.high[size])
         rows.append(LayerAdvice(layer.number, layer.name, layer.m_h, size, least, *ends))
@@ -392,7 +392,7 @@ def advise(
         chosen,
         asked,
         tuple(rows),
-        all(bool(worst.measured) for worst in losses),
+        all(bool(worst.measured) for worst in predictions),
         any(layer.rotary for layer in profile.layers),
         profile,
     )

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.measures import tails
-from attnrate.spectra.result import LayerSpectra
+from attnrate.spectra.result import Profile
 from attnrate.statistics import Interval, mean
 from attnrate.words import Gauge
 
@@ -47,11 +48,35 @@ class Losses:
 def predicted(layer: LayerSpectra, gauge: Gauge) -> Losses:
     """The predicted losses of the heads of a layer, one row per head."""
     tail = tails(layer.pooled["logits", gauge])
-    factors = [_factor(layer, head, tail[head]) for head in range(layer.heads)]
+    factors = [_factor(layer, head) for head in range(layer.heads)]
     ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
     # no more than all of the attention can move
     low, value, high = (np.minimum(end[:, None] * tail, 1.0) for end in ends)
     return Losses(low, value, high, np.array([each.count > 0 for each in factors]))
+
+
+def layer_losses(profile: Profile) -> list[Losses]:
+    """The predicted losses of the worst head of each layer.
+
+    Of a module that runs several times in a pass each run has the losses of the worst run: its
+    weights are there once, so its heads have one size.
+    """
+    found = [predicted(layer, profile.gauge).worst for layer in profile.layers]
+    runs: dict[str, list[Losses]] = {}
+    modules = [layer.name.split("#")[0] for layer in profile.layers]
+    for module, own in zip(modules, found, strict=True):
+        runs.setdefault(module, []).append(own)
+    together = {module: _stacked(own).worst for module, own in runs.items()}
+    return [
+        Losses(all_.low, all_.value, all_.high, own.measured)
+        for all_, own in zip((together[module] for module in modules), found, strict=True)
+    ]
+
+
+def _stacked(losses: list[Losses]) -> Losses:
+    """Losses of several runs, one row for each."""
+    names = ("low", "value", "high", "measured")
+    return Losses(*(np.stack([getattr(each, name) for each in losses]) for name in names))
 
 
 def least_size(losses: Float[Array, "*heads sizes"], tolerance: float) -> Int[Array, "*heads"]:
@@ -59,13 +84,13 @@ def least_size(losses: Float[Array, "*heads sizes"], tolerance: float) -> Int[Ar
     return np.asarray(np.maximum(1, (losses > tolerance).sum(-1)))
 
 
-def _factor(layer: LayerSpectra, head: int, tail: Float[Array, " sizes"]) -> Interval:
+def _factor(layer: LayerSpectra, head: int) -> Interval:
     """The factor c of a head: the largest that its measured cuts give, or ½ without any."""
     found = []
-    for ranks, loss in layer.cuts.values():
-        left_out = tail[ranks[head]]
-        if left_out > 0:
-            found.append(mean((loss.weights[:, head] / left_out).tolist()))
+    for cut in layer.cuts.values():
+        left_out = cut.tail[:, head]
+        if left_out.min() > 0:
+            found.append(mean((cut.weights[:, head] / left_out).tolist()))
     if not found:
         return Interval(0.5, 0.5, 0.5, 0)
     largest = max(found, key=lambda each: each.value)

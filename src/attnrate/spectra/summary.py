@@ -1,5 +1,6 @@
 """A profile in a few lines, to quote."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def summary(profile: Profile, frame: "pd.DataFrame") -> str:
     """The profile in a few lines; `frame` is its table of heads."""
-    lines = [_head(profile), *(_share(frame, share) for share in SHARES)]
+    lines = [_head(profile), *_where(profile), *(_share(frame, share) for share in SHARES)]
     lines.append(_gauge(profile, frame))
     if any(layer.rotary for layer in profile.layers):
         lines.append(
@@ -50,6 +51,25 @@ def _head(profile: Profile) -> str:
         f"{counted(heads, 'head')} of size "
         f"{' and '.join(map(str, sizes))}; {counted(len(tokens), 'input')} of {span} tokens."
     )
+
+
+def _where(profile: Profile) -> list[str]:
+    """Sentences on the parts of the model, on modules that run several times, and on the unseen."""
+    said = []
+    parts = Counter(profile.parts.values())
+    if len(parts) > 1:
+        counts = (f"{part or 'the rest'} ({counted(n, 'layer')})" for part, n in parts.items())
+        said.append(f"Parts: {', '.join(counts)}.")
+    again = sorted({layer.name.split("#")[0] for layer in profile.layers if layer.run > 1})
+    if again:
+        names = ", ".join(again[:3]) + (f" and {len(again) - 3} more" if len(again) > 3 else "")
+        said.append(
+            f"Modules that run several times in a pass: {names}. Each run is a layer of its own; "
+            f"the second is called {again[0]}#2."
+        )
+    if profile.unseen:
+        said.append("Not part of the profile: " + "; ".join(map(str, profile.unseen)) + ".")
+    return said
 
 
 def _share(frame: "pd.DataFrame", share: float) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from attnrate.spectra.advise import advise
+from attnrate.spectra.estimate import Gram
 from attnrate.spectra.page import heads
 from attnrate.spectra.page.heads import QUANTILES, heads_data
 from attnrate.spectra.page.layers import label_of
@@ -72,8 +73,10 @@ def test_of_too_many_values_some_k_are_kept_the_ends_among_them(
 def test_a_head_that_does_nothing_is_all_rounding(made: Made) -> None:
     profile = made(SMALL)
     (layer,) = profile.layers
-    zero = {key: 0 * values for key, values in layer.sigma.items()}
-    still = replace(layer, sigma=zero, pooled={key: 0 * v for key, v in layer.pooled.items()})
+    query, key = layer.moments["logits"]
+    nothing = Gram(0 * key.spread, 0 * key.mean, key.count)
+    zero = {place: 0 * values for place, values in layer.sigma.items()}
+    still = replace(layer, sigma=zero, moments={"logits": (query, nothing)})
     data = heads_data(subject_of(advise(replace(profile, layers=(still,)))))
     assert np.isnan(decoded(data, 0)).all()
 
@@ -81,5 +84,4 @@ def test_a_head_that_does_nothing_is_all_rounding(made: Made) -> None:
 def test_a_later_run_of_a_layer_is_named(made: Made) -> None:
     (layer,) = made(SMALL).layers
     assert label_of(layer) == "0"
-    object.__setattr__(layer, "run", 2)
-    assert label_of(layer) == "0·2"
+    assert label_of(replace(layer, run=2)) == "0·2"

@@ -61,12 +61,9 @@ def test_the_map_has_a_row_a_layer_and_the_number_that_each_head_needs(made: Mad
     assert '<td class="none" colspan="1">' in table  # the second layer has a head fewer
 
 
-def test_parts_of_a_model_have_headings_in_the_map(
-    made: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert 'class="part"' not in page_of(made(*LAYERS))
-    parts = {"encoder.0": "encoder", "decoder.0": "decoder"}
-    monkeypatch.setattr(Profile, "parts", parts, raising=False)
+def test_parts_of_a_model_have_headings_in_the_map(made: Made) -> None:
+    one = ({**LAYERS[0], "name": "layer.0"}, {**LAYERS[1], "name": "layer.1"})
+    assert 'class="part"' not in page_of(made(*one))
     page = page_of(made(*LAYERS))
     assert re.findall(r'class="part"><th [^>]*>(\w+)<', page) == ["encoder", "decoder"]
     (held,) = re.findall(r'id="heads">(.*?)</script>', page)

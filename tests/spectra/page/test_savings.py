@@ -7,28 +7,21 @@ import pytest
 
 from attnrate.spectra.advise import Advice, advise
 from attnrate.spectra.page.savings import savings_of, savings_table, savings_words
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.result import Profile
 
 Made = Callable[..., Profile]
 LARGE = {"name": "a", "heads": 4, "m_h": 16}
 SMALL = {"name": "b", "heads": 2, "m_h": 8}
 
 
-def known(
-    layer: LayerSpectra, causal: bool | None, kind: str = "self", groups: int = 0
-) -> LayerSpectra:
-    found = replace(layer, kind=kind, groups=groups or layer.groups)
-    object.__setattr__(found, "causal", causal)
-    return found
-
-
-def advice_of(profile: Profile, causal: tuple[bool | None, ...], **more: object) -> Advice:
-    layers = [known(one, is_, **more) for one, is_ in zip(profile.layers, causal, strict=True)]
+def advice_of(profile: Profile, causal: tuple[bool, ...], **more: object) -> Advice:
+    own = zip(profile.layers, causal, strict=True)
+    layers = [replace(one, causal=is_, **more) for one, is_ in own]  # type: ignore[arg-type]
     return advise(replace(profile, layers=tuple(layers)))
 
 
 def test_bytes_of_keys_are_key_heads_times_sizes_times_two(made: Made) -> None:
-    advice = advice_of(made(LARGE, SMALL), (None, None), groups=2)
+    advice = advice_of(made(LARGE, SMALL), (False, False), groups=2)
     sizes = [layer.size for layer in advice.layers]
     assert sum(sizes) < 24
     asked = savings_of(advice).asked
@@ -71,18 +64,24 @@ def test_only_causal_self_attention_has_a_cache_that_grows(made: Made) -> None:
     assert "bytes for each token (without 1 layer of cross attention or of an encoder)" in said
     crossed = advice_of(made(LARGE, SMALL), (True, True), kind="cross")
     assert savings_of(crossed).kept is False
-    assert "this is not a cache that grows" in savings_words(savings_of(crossed))[0]
-
-
-def test_where_causality_is_not_known_it_speaks_of_keys(made: Made) -> None:
-    found = savings_of(advice_of(made(LARGE, SMALL), (None, None)))
-    assert found.kept is None
-    said = savings_words(found)[0]
-    assert said.startswith("The keys of one token in all layers would shrink from 160 to ")
-    assert "In a model that generates text" in said
+    for none in (crossed, advice_of(made(LARGE, SMALL), (False, False))):
+        said = savings_words(savings_of(none))[0]
+        assert said.startswith("The keys of one token in all layers would shrink from 160 to ")
+        assert said.endswith("so this is not a cache that grows.")
 
 
 def test_nothing_saved_is_said(made: Made) -> None:
     advice = advice_of(made({"name": "a", "heads": 1, "m_h": 1}), (True,))
     said = savings_words(savings_of(advice))
     assert said[0] == "The key cache would stay at 2 bytes for each token in float16."
+
+
+def test_runs_of_one_module_have_one_size(made: Made) -> None:
+    profile = made(LARGE, {**SMALL, "m_h": 16})
+    second = replace(profile.layers[1], name="a#2", run=2)
+    advice = advise(replace(profile, layers=(profile.layers[0], second)))
+    alone = [layer.size for layer in advise(profile).layers]
+    assert alone[0] != alone[1]
+    assert [layer.size for layer in advice.layers] == [max(alone)] * 2
+    for row in savings_of(advice).rows:
+        assert row.dimensions % 2 == 0

@@ -14,11 +14,12 @@ from jaxtyping import Float
 
 from attnrate.figures.words import number
 from attnrate.spectra.drawn import ROUNDING
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.measures import percent
 from attnrate.spectra.page.figures import law_words
-from attnrate.spectra.page.layers import label_of, part_of
+from attnrate.spectra.page.layers import label_of
 from attnrate.spectra.page.subject import Subject
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.result import Profile
 
 #: The quantiles over inputs that are drawn
 QUANTILES = (0.05, 0.5, 0.95)
@@ -52,7 +53,7 @@ def heads_data(subject: Subject) -> dict[str, Any]:
         plain = {
             "label": label_of(layer),
             "name": layer.name,
-            "part": part_of(profile, layer),
+            "part": profile.parts[layer.name],
             "kind": layer.kind,
             "m_h": layer.m_h,
             "size": advised.size,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from attnrate.figures.figure import Cell, Table
 from attnrate.figures.words import NOTHING, unbroken
 from attnrate.spectra.advise import Advice
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.measures import percent
-from attnrate.spectra.needed import Losses, least_size, predicted
+from attnrate.spectra.needed import Losses, layer_losses, least_size, predicted
 from attnrate.spectra.page.layers import keeps_keys
-from attnrate.spectra.result import LayerSpectra
 from attnrate.statistics import Interval
 
 #: Bytes of a number in float16
@@ -50,15 +50,14 @@ class Savings:
     Attributes:
         asked: What the advice itself saves and costs.
         rows: What other tolerances save and cost, and the advice, least tolerance first.
-        kept: Whether the keys that are counted are those of a key cache; None where the profile
-            does not say which layers are causal.
+        kept: Whether the keys that are counted are those of a key cache.
         left_out: The number of layers whose keys are not counted, because none are kept there.
 
     """
 
     asked: Saving
     rows: tuple[Saving, ...]
-    kept: bool | None
+    kept: bool
     left_out: int
 
 
@@ -67,25 +66,22 @@ def savings_of(advice: Advice) -> Savings:
     layers = advice.profile.layers
     kept, counted = _counted(layers)
     losses = [predicted(layer, advice.profile.gauge) for layer in layers]
+    worst = layer_losses(advice.profile)
     sizes = [layer.size for layer in advice.layers]
     asked = _saving(advice.tolerance, layers, counted, losses, sizes)
     rows = {advice.tolerance: asked}
     for tolerance in TOLERANCES:
         if all(abs(tolerance - own) > 1e-9 for own in rows):
-            fit = [int(least_size(each.worst.high, tolerance)) for each in losses]
+            fit = [int(least_size(each.high, tolerance)) for each in worst]
             rows[tolerance] = _saving(tolerance, layers, counted, losses, fit)
     ordered = tuple(rows[tolerance] for tolerance in sorted(rows))
     return Savings(asked, ordered, kept, counted.count(False))
 
 
-def _counted(layers: Sequence[LayerSpectra]) -> tuple[bool | None, list[bool]]:
+def _counted(layers: Sequence[LayerSpectra]) -> tuple[bool, list[bool]]:
     """Whether keys are kept, and the layers whose keys count: those that keep them, or else all."""
-    known = [keeps_keys(layer) for layer in layers]
-    if True in known:
-        return True, [each is True for each in known]
-    if None in known:
-        return None, [each is None for each in known]
-    return False, [True] * len(layers)
+    kept = [keeps_keys(layer) for layer in layers]
+    return (True, kept) if any(kept) else (False, [True] * len(layers))
 
 
 def _saving(
@@ -125,14 +121,10 @@ def savings_words(found: Savings) -> list[str]:
             f"float16: {asked.before - asked.after:,} bytes or {percent(asked.share)} less. "
             "The values stay as they are."
         )
-    note = {
-        None: "In a model that generates text this is what its key cache holds for each token.",
-        False: "No layer keeps keys from one token to the next, so this is not a cache that grows.",
-        True: "",
-    }[found.kept]
+    note = "No layer keeps keys from one token to the next, so this is not a cache that grows."
     moved = moved_words(asked.worst)
     cost = f"The head that loses most is predicted to move {moved} of its attention."
-    return [" ".join(filter(None, (first, note))), cost]
+    return [first if found.kept else f"{first} {note}", cost]
 
 
 def moved_words(moved: Interval) -> str:

@@ -12,10 +12,11 @@ from attnrate.folders import filled_at_once, look_at
 from attnrate.pages.facts import FIGURES, PAGE
 from attnrate.pages.skeleton import require_extra
 from attnrate.spectra.advise import Advice, advise
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.page.figures import profile_figures
 from attnrate.spectra.page.render import render_profile
 from attnrate.spectra.page.subject import subject_of
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.result import Profile
 from attnrate.words import Gauge
 
 if TYPE_CHECKING:

@@ -125,9 +125,8 @@
 
   const say = () => {
     const layer = given.layers[at.layer], h = at.head;
-    const part = layer.part ? `, ${layer.part}` : "";
     const cross = layer.kind === "self" ? "" : `, ${layer.kind} attention`;
-    let text = `Layer ${layer.label} (${layer.name}${part}${cross}), head ${h}: needs ${layer.needed[h]} of ` +
+    let text = `Layer ${layer.label} (${layer.name}${cross}), head ${h}: needs ${layer.needed[h]} of ` +
       `${layer.m_h} dimensions so that at most ${given.tolerance} of its attention moves. ` +
       `99 % of its energy lies in ${layer.rank99[h]}, 99.9 % in ${layer.rank999[h]}; ` +
       `stable rank ${layer.stable[h]}; ${layer.law[h]}.`;
