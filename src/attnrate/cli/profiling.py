@@ -137,9 +137,9 @@ def profile(
         raise InputError("--heads is for --weights-only", heads, "Leave --heads out.")
     if text is None and length is not None:
         raise InputError("--length is for --text", length, "Leave --length out.")
-    from attnrate.report.profile_page import check_folder, write_profile
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
+    from attnrate.spectra.page.write import check_folder, write_profile
     from attnrate.spectra.profile import Picked
     from attnrate.spectra.profile import profile as run
 

@@ -7,5 +7,5 @@
 - `profile`: all spectra of a model, by `estimate` (spectra from second moments) and `cut` (what
   smaller heads do to attention); `result`: what it returns, summed up by the numbers of `measures`
 - `advise`: how small heads could be; `weights_only`: spectra of W_QᵀW_K without any input
-- `drawn`: profiles, advice and spectra as figures
+- `drawn`: profiles, advice and spectra as figures; `page/`: the page of a profile
 """

@@ -14,10 +14,10 @@ from playwright.sync_api import Browser, Page
 
 from attnrate.errors import InputError
 from attnrate.figures.figure import Figure
-from attnrate.report import profile_page
-from attnrate.report.profile_figures import profile_figures
-from attnrate.report.profile_page import check_folder, render_profile, write_profile
 from attnrate.spectra.advise import LayerAdvice
+from attnrate.spectra.page import write
+from attnrate.spectra.page.figures import profile_figures
+from attnrate.spectra.page.write import check_folder, render_profile, write_profile
 from attnrate.spectra.result import Profile
 
 Made = Callable[..., Profile]
@@ -118,7 +118,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     def quick(figure: Figure, folder: Path) -> None:
         (folder / f"{figure.name}.png").touch()
 
-    monkeypatch.setattr(profile_page, "save_figure", quick)
+    monkeypatch.setattr(write, "save_figure", quick)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -169,7 +169,7 @@ def test_a_failure_leaves_nothing_half_written(
         if len(drawn) == 3:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(profile_page, "save_figure", failing)
+    monkeypatch.setattr(write, "save_figure", failing)
     with pytest.raises(InputError, match="No space left on device"):
         write_profile(replace(profile, model="other"), place)
     after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}

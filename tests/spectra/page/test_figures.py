@@ -10,7 +10,7 @@ import pytest
 from attnrate.figures.draw import draw
 from attnrate.figures.figure import Curves, Figure, Matrix, Violins
 from attnrate.figures.interactive import interactive
-from attnrate.report.profile_figures import law_words, profile_figures
+from attnrate.spectra.page.figures import law_words, profile_figures
 from attnrate.spectra.result import Profile
 from attnrate.theory.decay import fit_decay
 

@@ -1,8 +1,9 @@
 """The skeleton of every page: one HTML file that loads nothing, with plots, in light and dark.
 
-A page is a template that extends templates/base.html.j2; the macros of templates/parts.html.j2 draw
-figures and tables. Text is escaped by jinja2, plots are JSON in which nothing can end a script, and
-the Content-Security-Policy lets only the page's own scripts run, by their hashes.
+A page is a template, in a folder `templates` of the package that writes the page, that extends
+base.html.j2 of this room; the macros of parts.html.j2 draw figures and tables. Text is escaped by
+jinja2, plots are JSON in which nothing can end a script, and the Content-Security-Policy lets only
+the page's own scripts run, by their hashes.
 """
 
 import base64
@@ -19,17 +20,30 @@ from attnrate.figures.interactive import interactive
 from attnrate.figures.layout import BREAKS, WIDTHS
 from attnrate.figures.style import COLOURS, css_variables, light_to_dark
 from attnrate.figures.words import cell, duration
-from attnrate.report.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render(template: str, figures: Mapping[str, Figure], **context: Any) -> str:
-    """Render a template; `figures` are given by the ids of the elements in which they are drawn."""
+_ROOM = "attnrate.pages"
+
+
+def render(package: str, template: str, figures: Mapping[str, Figure], **context: Any) -> str:
+    """Render a template as a page.
+
+    Args:
+        package: The full name of the package in whose folder `templates` the template is.
+        template: The file name of the template.
+        figures: The figures by the ids of the elements in which they are drawn.
+        **context: What the template names.
+
+    Returns:
+        The page as HTML.
+
+    """
+    environment = _environment(package)
     from markupsafe import Markup
 
-    environment = _environment()
     scripts = [_text_of("theme.js")]
     if figures:
         scripts += [_plotly(), _text_of("plots.js")]
@@ -75,26 +89,25 @@ def _policy(scripts: list[str]) -> str:
 
 def require_extra() -> None:
     """Raise an InputError before the work where a package that makes pages is not installed."""
-    _environment()
+    _environment(_ROOM)
     _plotly()
 
 
 @cache
-def _environment() -> "Environment":
-    """The environment of jinja2 with our templates, filters and verdicts."""
+def _environment(package: str) -> "Environment":
+    """The environment of jinja2 with our filters, and the templates of a package and this room."""
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ImportError:
         raise missing("jinja2", "report", "the page", "jinja2") from None
     environment = Environment(
-        loader=PackageLoader("attnrate.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, _ROOM))]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters |= {"cell": cell, "duration": duration}
-    environment.globals |= {"verdicts": VERDICTS}
     return environment
 
 
@@ -113,4 +126,4 @@ def _plotly() -> str:
 @cache
 def _text_of(name: str) -> str:
     """The text of a file of templates/."""
-    return (files("attnrate.report") / "templates" / name).read_text(encoding="utf-8")
+    return (files(_ROOM) / "templates" / name).read_text(encoding="utf-8")

@@ -14,11 +14,11 @@ from attnrate.figures.figure import Cell, Figure, Table
 from attnrate.figures.words import NOTHING, number
 from attnrate.files import safe_name
 from attnrate.folders import filled_at_once, look_at
-from attnrate.report.page import FIGURES, PAGE, facts_of
-from attnrate.report.profile_figures import profile_figures
-from attnrate.report.profile_words import INTRO, SECTIONS, meanings
-from attnrate.report.skeleton import render, require_extra
+from attnrate.pages.facts import FIGURES, PAGE, facts_of
+from attnrate.pages.skeleton import render, require_extra
 from attnrate.spectra.layer import LayerSpectra
+from attnrate.spectra.page.figures import profile_figures
+from attnrate.spectra.page.words import INTRO, SECTIONS, meanings
 from attnrate.spectra.result import Profile
 from attnrate.words import Gauge
 
@@ -121,6 +121,7 @@ def render_profile(profile: Profile, figures: Mapping[str, Figure], advice: obje
                 {"id": id_, "title": title, "paragraphs": [paragraph], "figures": drawn}
             )
     return render(
+        "attnrate.spectra.page",
         "profile.html.j2",
         places,
         title=f"What the attention of {profile.model} uses",
