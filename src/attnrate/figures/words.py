@@ -49,6 +49,12 @@ def fixed(value: Number, form: str) -> str:
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 
+def signed(value: Number, form: str = "+.3g") -> str:
+    """A change in a format, with its sign, which is a true minus or a plus; zero has none."""
+    text = fixed(value, form)
+    return "0" if float(text.replace("−", "-")) == 0 else text
+
+
 def number(value: Number | None) -> str:
     """A number to three digits, an integer in full, and a dash for None and nan."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
