@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnrate.errors import InputError, require_whole
-from attnrate.figures.words import signed
+from attnrate.figures.words import change_words
 from attnrate.settings import Natural, by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.drawn import changes_figure
@@ -310,13 +310,6 @@ def _words(one: HeadChange) -> str:
         f"head {one.head} of layer {one.layer} (99 % of its energy in {rank.before:g} dimensions "
         f"before and {rank.after:g} after; per input {change_words(rank.change)})"
     )
-
-
-def change_words(change: Interval) -> str:
-    """A change with its interval, all with their signs: "+2 [+1.5, +2.5]"."""
-    if np.isnan(change.low):
-        return signed(change.value)
-    return f"{signed(change.value)} [{signed(change.low)}, {signed(change.high)}]"
 
 
 def _inputs(found: Comparison) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 from attnrate.figures.draw import save_figure
 from attnrate.figures.figure import Cell, Figure, Table
-from attnrate.figures.words import signed
+from attnrate.figures.words import change_words, signed
 from attnrate.folders import filled_at_once, look_at
 from attnrate.pages.facts import FIGURES, PAGE, facts_of
 from attnrate.pages.skeleton import render, require_extra
-from attnrate.spectra.comparison import VERDICTS, Comparison, HeadChange, change_words
+from attnrate.spectra.comparison import VERDICTS, Comparison, HeadChange
 from attnrate.spectra.drawn import changes_figure
 from attnrate.spectra.measures import counted
 
