@@ -178,12 +178,12 @@ def test_what_is_no_number_after_the_cut_is_refused_too(advice: ar.Advice) -> No
     with pytest.raises(InputError, match=r"not finite with heads cut: got \[nan\]"):
         advice.check(small(), draw(1), lambda model, batch: found.pop(0))
     found = [0.5, [0.5] * 12]
+
+    def metric(model: nn.Module, batch: Tensor) -> Any:
+        size(model, batch)
+        return found.pop(0)
+
     with pytest.raises(InputError, match=r"as many numbers with heads cut as with whole"):
-
-        def metric(model: nn.Module, batch: Tensor) -> Any:
-            size(model, batch)
-            return found.pop(0)
-
         advice.check(small(), draw(1), metric)
 
 

@@ -60,8 +60,8 @@ class Measured:
 
     before: float
     after: float
-    inputs_before: Float[Array, " inputs"]
-    inputs_after: Float[Array, " inputs"]
+    inputs_before: Float[Array, " before"]
+    inputs_after: Float[Array, " after"]
     change: Interval
 
 
@@ -307,8 +307,8 @@ def _largest(found: Comparison) -> str:
 def _words(one: HeadChange) -> str:
     rank = one.rank99
     return (
-        f"head {one.head} of layer {one.layer} (99 % of its energy in {rank.before:g} dimensions "
-        f"before and {rank.after:g} after; per input {change_words(rank.change)})"
+        f"head {one.head} of layer {one.layer} (99 % of its energy in "
+        f"{counted(rank.before, 'dimension')} before and {rank.after:g} after; per input {change_words(rank.change)})"
     )
 
 

@@ -155,7 +155,7 @@ def _change_map(
     found: "Comparison",
     changes: dict[tuple[int, int], Number],
     title: str,
-    most: float,
+    most: Number,
     marks: dict[tuple[int, int], str] | None,
 ) -> Matrix:
     """One map of changes by (layer, head).
