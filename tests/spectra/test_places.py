@@ -145,7 +145,7 @@ def test_heads_by_side_stage_and_layer(settings, layer, heads):
     ],
 )  # fmt: skip
 def test_heads_that_are_not_said_are_asked_for(settings):
-    with pytest.raises(InputError, match=r"does not say how many heads.*--heads 12"):
+    with pytest.raises(InputError, match=r"does not say how many heads.*heads=12"):
         settings_of("encoder.layers.9.attn", settings).heads()
 
 
@@ -155,7 +155,9 @@ def test_layers_that_do_not_fit_beside_others_that_do_are_left_out_by_name(tmp_p
     save_file(tensors, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps({"num_attention_heads": 4}))
     with pytest.warns(AccuracyWarning, match=r"left out: model\.layers\.1\.self_attn \(its number"):
-        (layer,) = weight_spectra(tmp_path).layers
-    assert layer.name == "model.layers.0.self_attn"
+        found = weight_spectra(tmp_path)
+    assert [layer.name for layer in found.layers] == ["model.layers.0.self_attn"]
+    assert [name for name, _ in found.left_out] == ["model.layers.1.self_attn"]
+    assert "Left out: model.layers.1.self_attn (its number of heads" in str(found)
     with pytest.raises(InputError, match=r"layers\.1\.self_attn do not fit 4 heads"):
         weight_spectra(tmp_path, heads=4)

@@ -112,7 +112,7 @@ def test_what_cannot_be_read_of_gguf_is_named(tmp_path):
 def test_a_gguf_file_without_heads_asks_for_them(tmp_path):
     tensors = {f"blk.0.attn_{part}.weight": torch.eye(32) for part in "qk"}
     path = written(tmp_path / "m.gguf", tensors)
-    with pytest.raises(InputError, match=r"how many heads.*--heads"):
+    with pytest.raises(InputError, match=r"how many heads.*heads=12"):
         weight_spectra(path)
     assert weight_spectra(path, heads=2).sigma(0, 1).shape == (16,)
 

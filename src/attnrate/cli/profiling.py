@@ -1,5 +1,6 @@
 """The command profile."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from attnrate.cli.completing import words
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_whole
 from attnrate.progress import Progress
 from attnrate.words import GAUGES, require_gauge
 
@@ -290,9 +291,13 @@ def _weights_only(model: str, heads: int | None, layout: str | None, as_json: bo
     """Print the spectra of the weights of a model."""
     from attnrate.spectra.weights_only import require_layout, weight_spectra
 
-    with Progress(f"reading {model}"):
-        found = weight_spectra(model, heads, require_layout("--layout", layout))
+    asked = require_layout("--layout", layout)
+    with Progress(f"reading {model}"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)  # said below, in the result
+        found = weight_spectra(model, heads, asked)
     if as_json:
-        print_json({"summary": str(found), "heads": json_rows(found.to_frame())})
+        left = dict(found.left_out)
+        rows = json_rows(found.to_frame())
+        print_json({"summary": str(found), "heads": rows, "left_out": left})
     else:
         typer.echo(str(found))

@@ -16,7 +16,9 @@ _CONVERT = (
     "torch.load(FILE, map_location='cpu', weights_only=True), 'model.safetensors')."
 )
 #: The way out where a model cannot be run
-WITHOUT_RUNNING = "Without running it: --weights-only, in Python weight_spectra, reads its weights."
+WITHOUT_RUNNING = (
+    "Its weights can be looked at without running it: --weights-only, in Python weight_spectra."
+)
 _INDEX = "model.safetensors.index.json"
 _WHOLE = "model.safetensors"
 
@@ -83,10 +85,11 @@ def open_checkpoint(folder: Path, need_config: bool = True) -> Checkpoint:
     """
     path = folder / "config.json"
     if need_config and not path.is_file():
+        also = f" {WITHOUT_RUNNING}" if any(folder.glob("*.safetensors")) else ""
         raise InputError(
             "the folder has no config.json",
             str(folder),
-            f"It has {_listing(folder)}. Pass the folder that save_pretrained wrote.",
+            f"It has {_listing(folder)}. Pass the folder that save_pretrained wrote.{also}",
         )
     config = read_json(path) if path.exists() else {}
     if need_config and config.get("auto_map"):

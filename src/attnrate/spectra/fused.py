@@ -192,9 +192,8 @@ def _layout(name: str, said: LayerSettings, groups: int) -> Layout:
             "how queries, keys and values lie in {value} depends on the family of the model, and "
             f"config.json names none that is known here (model_type: {family})",
             name,
-            "Say it: layout='interleaved' in Python, --layout interleaved on the command line, if "
-            "it goes head by head (GPT-NeoX, BLOOM, Falcon); 'stacked' if all queries come first, "
-            "then all keys (Phi-3).",
+            "Pass layout as 'interleaved' if they go head by head (GPT-NeoX, BLOOM, Falcon), as "
+            "'stacked' if all queries come first, then all keys (Phi-3).",
         )
     return known
 
@@ -244,5 +243,5 @@ def _refuse(place: Place, heads: int, m_h: int, shapes: dict[str, tuple[int, ...
     raise UnknownSizesError(
         f"the weights of {place.layer} do not fit {heads} heads of size {m_h}",
         shapes,
-        "Check the number of heads (config.json, heads=..., --heads).",
+        "Check config.json, or say how many heads there are: heads=12.",
     )

@@ -216,7 +216,7 @@ class LayerSettings:
         raise UnknownSizesError(
             "config.json does not say how many heads a layer has",
             self.layer,
-            "Say it: heads=12 in Python, --heads 12 on the command line.",
+            "Say it: heads=12.",
         )
 
     def head_size(self) -> int | None:

@@ -38,6 +38,7 @@ from attnrate.spectra.measures import (
 from attnrate.spectra.places import UnknownSizesError, find_places, listed, settings_of
 from attnrate.spectra.weight_files import open_weights
 from attnrate.theory.decay import fit_decay
+from attnrate.theory.pod import level_of_caller
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +97,8 @@ class WeightSpectra(Shown):
         model: The name of the checkpoint's folder or GGUF file.
         layers: The spectra of each attention layer, in the order in which the layers run. A layer
             of multi-head latent attention has two entries, one for each part of its logits.
+        left_out: The attention that could not be read: names of tensors or layers, each with the
+            reason.
 
     Examples:
         >>> import torch
@@ -110,6 +113,7 @@ class WeightSpectra(Shown):
 
     model: str
     layers: tuple[LayerWeights, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @checked
     def sigma(self, layer: Natural, head: Natural) -> Float[np.ndarray, " m_h"]:
@@ -176,6 +180,7 @@ class WeightSpectra(Shown):
             self._layouts(),
             *(rank_words(frame, each, "the energy of W_QᵀW_K") + "." for each in SHARES),
             law_counts(frame, "spectra"),
+            f"Left out: {listed(dict(self.left_out))}." if self.left_out else "",
             "Weights alone do not know the data: profile the model on inputs before cutting.",
         )
         return "\n".join(filter(None, lines))
@@ -271,8 +276,9 @@ def weight_spectra(
     if not layers:
         raise problems[0]
     if left:
-        warnings.warn(f"attention is left out: {listed(left)}", AccuracyWarning, stacklevel=3)
-    return WeightSpectra(files.model, tuple(layers))
+        message = f"attention is left out: {listed(left)}"
+        warnings.warn(message, AccuracyWarning, stacklevel=level_of_caller())
+    return WeightSpectra(files.model, tuple(layers), tuple(sorted(left.items())))
 
 
 def _spectra(name: str, made: Projections) -> LayerWeights:
