@@ -26,6 +26,7 @@ from attnrate.spectra.batches import Batch, Inputs, Watched, require_inputs
 from attnrate.spectra.capture import Site
 from attnrate.spectra.cut import Projection, losses, run_cut
 from attnrate.spectra.drawn import sizes_figure
+from attnrate.spectra.inputs.given import as_batches
 from attnrate.spectra.load import ModelLike, module_of, require_model
 from attnrate.spectra.measures import percent, tails
 from attnrate.spectra.result import LayerSpectra, Profile
@@ -218,7 +219,7 @@ class Advice(Shown):
             layer.name: spectra.cut_to([layer.size] * spectra.heads, self.profile.gauge)
             for layer, spectra in zip(self.layers, self.profile.layers, strict=True)
         }
-        given = list(batches.batches(inputs))
+        given = list(batches.batches(as_batches(model, inputs)))
         with Progress("cutting heads", after=QUIET) as shown:
             alone = losses(watched, given, [cut], shown)[0]
             idle = [name for name in names if name not in alone]

@@ -30,6 +30,7 @@ from attnrate.spectra.batches import Batch, Inputs, Watched, count_of, require_i
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.cut import kept_tokens, losses
 from attnrate.spectra.estimate import Gram, spectra
+from attnrate.spectra.inputs.given import as_batches
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
 from attnrate.spectra.measures import SHARES, rank_of
 from attnrate.spectra.result import LayerSpectra, Profile, Stage
@@ -72,7 +73,9 @@ def profile(
     Args:
         model: A torch module, or a model opened by `load_model`.
         inputs: A batch (a dictionary of tensors by the names of the model's arguments, or a tensor
-            for a model with one argument), or several batches one after another.
+            for a model with one argument), several batches one after another (a list, a
+            DataLoader, a generator), or texts for a model of `load_model`: strings, chats, rows of
+            a dataset. `Inputs` says more.
         gauge: "softmax" takes out of the logits what softmax cannot see, the mean of each row;
             "none" leaves it in. Both are computed; this one is shown.
         layers: Numbers or names of the attention layers to profile; all by default.
@@ -106,6 +109,7 @@ def profile(
     """
     shown = require_gauge("gauge", gauge)
     module = module_of(model)
+    inputs = as_batches(model, inputs)
     adapter, sites = adapter_for(module)
     _warn_of_unknown(module, sites)
     chosen = chosen_sites(sites, layers)
