@@ -35,7 +35,7 @@ from attnrate.spectra.load import LoadedModel, longest_of
 _PLAIN = (".wav",)  # read by scipy, the others by soundfile
 _PACKED = (".flac", ".ogg", ".mp3")
 _EXTRACTORS = ("preprocessor_config.json", "processor_config.json")
-Wave = Float[np.ndarray, " samples"]
+Wave = Float[np.ndarray, " _"]
 
 
 @checked

@@ -134,7 +134,7 @@ class TableFile:
         return [*first] if isinstance(first, Mapping) else None
 
     def select_columns(self, column_names: list[str]) -> "TableFile":
-        """The same file, read with these columns alone."""
+        """The file, read with these columns alone."""
         return replace(self, only=tuple(column_names))
 
     def __iter__(self) -> Iterator[Mapping[str, object]]:
