@@ -47,6 +47,30 @@ def test_a_long_text_is_cut_off_and_keeps_its_special_tokens(bert):
     assert read_texts(bert, [" ".join(WORDS)]).tokens == 16  # the model's positions
 
 
+@pytest.mark.parametrize("gap", [" ", " " * 90, " " * 200])
+def test_of_a_long_text_only_the_beginning_is_tokenised_if_that_is_enough(bert, gap, monkeypatch):
+    text = gap.join(WORDS * 40)
+    whole = bert.tokenizer()(text, truncation=True, max_length=8)["input_ids"]
+    seen = []
+
+    def watched(text, **options):
+        seen.append(max(map(len, text)))
+        return tokenizer(text, **options)
+
+    tokenizer = bert.tokenizer()
+    (piece,) = pieces(read_texts(bert.model, [text], length=8, tokenizer=watched))
+    assert piece == whole
+    assert (max(seen) == len(text)) == (gap != " ")
+
+
+def test_a_tokenizer_that_keeps_the_end_of_a_text_sees_all_of_it(bert, tmp_path):
+    tokenizer = save_tokenizer(tmp_path)
+    tokenizer.truncation_side = "left"
+    text = " ".join(WORDS * 100)
+    (piece,) = pieces(read_texts(bert.model, [text], length=4, tokenizer=tokenizer))
+    assert piece == [2, 33, 34, 3]
+
+
 @pytest.mark.parametrize(
     ("names", "filler"),
     [({}, 0), ({"pad_token": None, "eos_token": "[MASK]"}, 4), ({"pad_token": None}, 0)],

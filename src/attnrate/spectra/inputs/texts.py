@@ -41,6 +41,8 @@ _WAY_OUT = (
     "Pass strings, chats (lists of messages with role and content), or rows with a column of "
     "either."
 )
+_CHARACTERS_PER_TOKEN = 64  # far more than most texts need
+_SPARE = 16  # tokens
 _ONCE = "Pass at least one; a generator gives its texts only once, so make it anew."
 
 
@@ -305,9 +307,8 @@ class _OfTexts:
     def _tokens(self, texts: list[str], special: bool) -> list[np.ndarray]:
         """The token ids of texts, with or without special tokens."""
         try:
-            found = self.tokenizer(
-                texts, add_special_tokens=special, truncation=True, max_length=self.length
-            )["input_ids"]
+            begun = [self._beginning(text, special) for text in texts]
+            found = self._called(begun, special, self.length)
             return [np.asarray(ids, dtype=np.int32) for ids in found]
         except Exception as problem:  # of any kind: the tokenizer may be the user's own
             said = f"{type(problem).__name__}: {first_line(problem)}"
@@ -316,6 +317,23 @@ class _OfTexts:
                 type(self.tokenizer).__name__,
                 "Pass a tokenizer of transformers, or token ids.",
             ) from problem
+
+    def _called(self, texts: list[str], special: bool, most: int) -> Sequence[Sequence[int]]:
+        options = {"add_special_tokens": special, "truncation": True}
+        return self.tokenizer(texts, **options, max_length=most)["input_ids"]
+
+    def _beginning(self, text: str, special: bool) -> str:
+        """As much of a long text as surely gives the tokens that are kept of it.
+
+        A book is not tokenised for the sake of its first page. The beginning is enough if it gives
+        more tokens than are kept, so that none of these is near its end.
+        """
+        beginning = text[: self.length * _CHARACTERS_PER_TOKEN]
+        kept_left = getattr(self.tokenizer, "truncation_side", "right") == "right"
+        if 2 * len(beginning) >= len(text) or not kept_left:
+            return text
+        more = self.length + _SPARE
+        return beginning if len(self._called([beginning], special, more)[0]) == more else text
 
     def _place(self, number: int) -> str:
         what = "text" if self.column is None else f"{self.column} of row"
