@@ -170,7 +170,8 @@ from .spectra.measures import rank_of as rank_of
 from .spectra.measures import stable_rank as stable_rank
 from .spectra.measures import tails as tails
 from .spectra.profile import profile as profile
-from .spectra.result import LayerSpectra as LayerSpectra
+from .spectra.watching.watcher import Unseen as Unseen
+from .spectra.layer import LayerSpectra as LayerSpectra
 from .spectra.result import Profile as Profile
 from .spectra.weights_only import LayerWeights as LayerWeights
 from .spectra.weights_only import WeightSpectra as WeightSpectra

@@ -169,10 +169,9 @@ def profile(
     given = GivenInputs(text, images, sound, inputs, column, length, batch, limit, tokens)
     given.require_fitting()
     from attnrate.report.profile_page import check_folder, write_profile
-    from attnrate.spectra.adapters import adapter_for
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
-    from attnrate.spectra.profile import chosen_sites
+    from attnrate.spectra.profile import Picked
     from attnrate.spectra.profile import profile as run
 
     # what can be refused is refused before the work
@@ -181,12 +180,10 @@ def profile(
     require_whole("cut_inputs", cut_inputs, 0)
     if out is not None:
         check_folder(out)
+    asked = None if layers is None else _layers(layers)
+    Picked.of(asked)
     with Progress(f"opening {model}"):
         loaded = load_model(model)
-        asked = None if layers is None else _layers(layers)
-        sites = chosen_sites(adapter_for(loaded.model)[1], asked)
-        if budget is not None:
-            require_whole("budget", budget, len(sites))
         read = given.read(loaded)
     found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
     advice = advise(found, budget, tolerance=tolerance)

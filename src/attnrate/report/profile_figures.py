@@ -8,8 +8,9 @@ import numpy as np
 from attnrate.figures.figure import Curves, Figure, Series, Violins
 from attnrate.figures.words import number, with_interval
 from attnrate.spectra.drawn import ROUNDING, head_map, line, stride, violins
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.measures import SHARES, rank_of
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.result import Profile
 from attnrate.theory.decay import Decay
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _rank_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
 
 def _loss_map(profile: Profile, frame: "pd.DataFrame") -> Figure:
     """The figure of what a cut to 99 % of the energy does, as layers × heads."""
-    inputs = next(len(cut[1].weights) for layer in profile.layers for cut in layer.cuts.values())
+    inputs = next(len(cut.weights) for layer in profile.layers for cut in layer.cuts.values())
     return Figure(
         "loss-map",
         "What a cut to 99 % of the energy does",

@@ -18,7 +18,8 @@ from attnrate.report.page import FIGURES, PAGE, facts_of
 from attnrate.report.profile_figures import profile_figures
 from attnrate.report.profile_words import INTRO, SECTIONS, meanings
 from attnrate.report.skeleton import render, require_extra
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.layer import LayerSpectra
+from attnrate.spectra.result import Profile
 from attnrate.words import Gauge
 
 if TYPE_CHECKING:

@@ -21,15 +21,16 @@ from attnrate.progress import QUIET, Progress
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra import batches
-from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.batches import Batch, Inputs, Watched, require_inputs
-from attnrate.spectra.capture import Site
+from attnrate.spectra.batches import Batch, Inputs, require_inputs
+from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.cut import Projection, losses, run_cut
 from attnrate.spectra.drawn import sizes_figure
 from attnrate.spectra.inputs.given import as_batches
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import ModelLike, module_of, require_model
 from attnrate.spectra.measures import percent, tails
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.result import Profile
+from attnrate.spectra.watching.watcher import Watcher
 from attnrate.statistics import Interval, mean
 from attnrate.words import Gauge
 
@@ -206,32 +207,32 @@ class Advice(Shown):
                 size there.
 
         """
-        module = module_of(model)
-        adapter, found = adapter_for(module)
-        known = {site.name: site for site in found}
+        watcher = Watcher(module_of(model))
         names = [layer.name for layer in self.layers]
-        missing = [name for name in names if name not in known]
-        require_none("the model lacks layers that were profiled", missing)
-        for spectra in self.profile.layers:
-            _require_same_heads(known[spectra.name], spectra)
-        watched = Watched(module, adapter, [known[name] for name in names])
         cut = {
             layer.name: spectra.cut_to([layer.size] * spectra.heads, self.profile.gauge)
             for layer, spectra in zip(self.layers, self.profile.layers, strict=True)
         }
         given = list(batches.batches(as_batches(model, inputs)))
         with Progress("cutting heads", after=QUIET) as shown:
-            alone = losses(watched, given, [cut], shown)[0]
-            idle = [name for name in names if name not in alone]
-            require_none("layers that were profiled do not run on these inputs", idle)
+            watcher.see(given[0], self._same_heads)
+            missing = {*names} - {site.name for site in watcher.sites}
+            require_none("the model lacks layers that were profiled", sorted(missing))
+            alone = losses(watcher, given, [cut], shown)[0]
             changes: list[float] = []
             for number, batch in enumerate(given, start=1):
-                changes += _changes(watched, batch, cut)
+                changes += _changes(watcher, batch, cut)
                 said = f"all layers cut at once: batch {number} of {len(given)}"
                 shown.at(said, number / len(given))
         moved = [alone[name].weights for name in names]
         worst = [mean(each[:, each.mean(0).argmax()].tolist()).within(0.0, 1.0) for each in moved]
         return Checked(tuple(worst), mean(changes).within(0.0, math.inf), self.tolerance)
+
+    def _same_heads(self, site: Site, call: Call) -> None:
+        """Raise an InputError if a profiled layer has other heads than those that were profiled."""
+        known = {spectra.name: spectra for spectra in self.profile.layers}
+        if site.name in known:
+            _require_same_heads(site, known[site.name])
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)
@@ -265,14 +266,12 @@ class Advice(Shown):
         return "\n".join(lines)
 
 
-def _changes(watched: Watched, batch: Batch, cut: dict[str, Projection]) -> list[float]:
+def _changes(watcher: Watcher, batch: Batch, cut: dict[str, Projection]) -> list[float]:
     """The relative change of the model's output for each input when all layers are cut at once."""
-    with batches.at_rest(watched.model):
-        before = _output(batches.run(watched.model, batch))
-    after = _output(run_cut(watched, batch, cut))
-    kept = batches.kept(batch, watched.sites[-1].streams[0])
-    if kept is None or kept.shape != before.shape[:2]:
-        kept = None
+    with batches.at_rest(watcher.model):
+        before = _output(batches.run(watcher.model, batch))
+    after = _output(run_cut(watcher, batch, cut))
+    kept = batches.padding(batch, tuple(before.shape[:2]))
     found = []
     # one input after another: the outputs of a language model are large
     for number, (one, two) in enumerate(zip(before, after, strict=True)):
@@ -350,7 +349,7 @@ def advise(
 
     """
     asked, chosen = goal(budget, tolerance)
-    predicted = [_predicted(layer, profile.gauge) for layer in profile.layers]
+    predicted = _as_run(profile, [_predicted(layer, profile.gauge) for layer in profile.layers])
     curves = [each for each, _ in predicted]
     if asked is not None:
         require_whole("budget", asked, len(curves))
@@ -391,11 +390,28 @@ def _predicted(layer: LayerSpectra, gauge: Gauge) -> tuple[_Curves, bool]:
     cuts of all heads were measured.
     """
     tail = tails(layer.pooled["logits", gauge])
-    factors = [_factor(layer, head, tail[head]) for head in range(layer.heads)]
+    factors = [_factor(layer, head) for head in range(layer.heads)]
     ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
     # No more than all of the attention can move.
     low, value, high = (np.minimum(end[:, None] * tail, 1.0).max(0) for end in ends)
     return (low, value, high), all(each.count > 0 for each in factors)
+
+
+def _as_run(profile: Profile, predicted: list[tuple[_Curves, bool]]) -> list[tuple[_Curves, bool]]:
+    """The predictions, the worst of its runs for a module that runs several times in a pass.
+
+    Its weights are there once, so its heads have one size.
+    """
+    runs: dict[str, list[int]] = {}
+    for place, layer in enumerate(profile.layers):
+        runs.setdefault(layer.name.split("#")[0], []).append(place)
+    found = list(predicted)
+    for places in runs.values():
+        ends = zip(*(predicted[place][0] for place in places), strict=True)
+        low, value, high = (np.maximum.reduce(curves) for curves in ends)
+        for place in places:
+            found[place] = (low, value, high), predicted[place][1]
+    return found
 
 
 def _tokens(layer: LayerSpectra) -> int:
@@ -403,13 +419,13 @@ def _tokens(layer: LayerSpectra) -> int:
     return int(min(layer.query.count.min(), layer.key.count.min()))
 
 
-def _factor(layer: LayerSpectra, head: int, tail: Float[Array, " sizes"]) -> Interval:
+def _factor(layer: LayerSpectra, head: int) -> Interval:
     """The factor c of a head: the largest that its measured cuts give, or ½ without any."""
     found = []
-    for ranks, loss in layer.cuts.values():
-        left_out = tail[ranks[head]]
-        if left_out > 0:
-            found.append(mean((loss.weights[:, head] / left_out).tolist()))
+    for cut in layer.cuts.values():
+        left_out = cut.tail[:, head]
+        if left_out.min() > 0:
+            found.append(mean((cut.weights[:, head] / left_out).tolist()))
     if not found:
         return Interval(0.5, 0.5, 0.5, 0)
     largest = max(found, key=lambda each: each.value)

@@ -2,9 +2,9 @@
 
 import inspect
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
-from attnrate.spectra.capture import Adapter, Call, Edit, See, Site, require_call
 from attnrate.spectra.inputs.kinds import Texts, Values, require_not_single
 
 Tensor = torch.Tensor
@@ -35,6 +34,9 @@ Inputs: TypeAlias = BatchLike | Iterable[BatchLike] | Iterable[Sequence[Values]]
 """
 
 _SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
+# What a batch of text may come with: pictures and sound of all inputs, one after another
+_PACKED = re.compile("pixel|image|video|audio|input_features|feature_attention")
+_MAIN = ("input_ids", "inputs_embeds", "decoder_input_ids")
 _WAY_OUT = (
     "Pass a tensor, a dictionary of tensors by the names of the model's arguments, batches of "
     "either one after another, or texts."
@@ -166,6 +168,8 @@ def size(batch: Batch) -> int:
     if isinstance(batch, Tensor):
         return int(batch.shape[0])
     own = {name: value for name, value in batch.items() if not _for_all(name, value)}
+    if any(name in own for name in _MAIN):
+        own = {name: value for name, value in own.items() if not _PACKED.match(name)} or own
     sizes = {name: int(value.shape[0]) for name, value in own.items()}
     most = max(sizes.values(), default=1)
     if any(one not in (1, most) for one in sizes.values()):
@@ -182,11 +186,25 @@ def _for_all(name: str, value: Tensor) -> bool:
     return name in _SHARED and value.dim() == 2
 
 
+def is_separable(batch: Batch) -> bool:
+    """Whether the inputs of a batch can be taken apart: all of its entries have one row for each.
+
+    Pictures of several inputs that are packed into one long sequence cannot.
+    """
+    if isinstance(batch, Tensor):
+        return True
+    whole = size(batch)
+    rows = (value.shape[0] for name, value in batch.items() if not _for_all(name, value))
+    return all(one in (1, whole) for one in rows)
+
+
 def pick(batch: Batch, inputs: list[int]) -> Batch:
-    """The batch of those inputs whose numbers are given."""
+    """The batch of those inputs whose numbers are given; the whole batch where that is all."""
     if isinstance(batch, Tensor):
         return batch[inputs]
     whole = size(batch)
+    if len(inputs) == whole:
+        return batch
     return {
         name: value if value.shape[0] == 1 < whole or _for_all(name, value) else value[inputs]
         for name, value in batch.items()
@@ -206,6 +224,15 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
         seen = mask > torch.finfo(mask.dtype).min / 2 if mask.is_floating_point() else mask.bool()
         return seen.flatten(1, 2).any(1)
     return mask.bool() if mask.dim() == 2 else None
+
+
+def padding(batch: Batch, shape: tuple[int, ...]) -> Tensor | None:
+    """Which tokens of an output of that shape (inputs, T) are no padding; None where all count."""
+    for name in ("decoder_attention_mask", "attention_mask"):
+        found = kept(batch, name)
+        if found is not None and tuple(found.shape) == shape:
+            return found
+    return None
 
 
 def run(model: nn.Module, batch: Batch) -> Any:
@@ -278,49 +305,6 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
         raise InputError(
             f"the inputs are longer than the model's {most} positions", tokens, "Cut them shorter."
         )
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A model, the attention layers of it that are watched, and the adapter that watches them."""
-
-    model: nn.Module
-    adapter: Adapter
-    sites: Sequence[Site]
-
-    def see(self, batch: Batch, see: See) -> set[str]:
-        """Run the model in evaluation mode and pass the first call of each site to `see`.
-
-        Returns the names of the sites that were called more than once.
-        """
-        seen: set[str] = set()
-        repeated: set[str] = set()
-        failed: list[Exception] = []
-
-        def first(site: Site, call: Call) -> None:
-            if site.name in seen:
-                repeated.add(site.name)
-                return
-            seen.add(site.name)
-            try:
-                see(site, require_call(site, call))
-            except Exception as problem:
-                failed.append(problem)
-                raise
-
-        try:
-            self.run(batch, first)
-        except InputError:
-            # an error inside `see` is not the inputs' fault
-            if failed:
-                raise failed[0] from None
-            raise
-        return repeated
-
-    def run(self, batch: Batch, see: See | None = None, edit: Edit | None = None) -> Any:
-        """The model's output in evaluation mode; calls go to `see`, queries through `edit`."""
-        with at_rest(self.model), self.adapter.watch(self.model, list(self.sites), see, edit):
-            return run(self.model, batch)
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """What a profile says: the spectra of every layer and head as arrays, a table, words, figures."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,9 +13,8 @@ from attnrate.errors import InputError, require_whole
 from attnrate.figures.figure import Figure
 from attnrate.settings import Natural, by, checked
 from attnrate.shown import Shown
-from attnrate.spectra.cut import Loss, Projection, projection
 from attnrate.spectra.drawn import ranks_figure, violins
-from attnrate.spectra.estimate import Gram
+from attnrate.spectra.layer import LayerSpectra, Stage
 from attnrate.spectra.measures import (
     SHARES,
     counted,
@@ -28,6 +28,8 @@ from attnrate.spectra.measures import (
     stable_rank,
     uses_all,
 )
+from attnrate.spectra.parts import parts_of
+from attnrate.spectra.watching.watcher import Unseen
 from attnrate.theory.decay import Decay, fit_decay
 from attnrate.words import Gauge, require_gauge
 
@@ -37,9 +39,6 @@ if TYPE_CHECKING:
     from attnrate.figures.drawing import Drawing
 
 Array = np.ndarray
-Stage: TypeAlias = Literal["logits", "plain"]
-"""Where queries and keys are looked at: "logits" as they meet, "plain" before rotary embedding."""
-
 #: The columns of a profile's table that a notebook shows
 _FIRST_COLUMNS = ("layer", "head", "m_h", "rank99", "rank999", "stable_rank", "law")
 
@@ -58,78 +57,6 @@ OwnGauge = Annotated[Gauge | Literal["own"] | None, by(_require_own_gauge)]
 
 
 @dataclass(frozen=True, repr=False)
-class LayerSpectra(Shown):
-    """The spectra of one attention layer.
-
-    Attributes:
-        number: The layer's place among all attention layers of the model, from 0, in the order in
-            which they run.
-        name: The path of the layer within the model.
-        kind: "self" for self attention, "cross" for attention to another sequence.
-        heads: The number of query heads.
-        groups: The number of key heads, fewer than `heads` where query heads share keys.
-        m_h: The head size.
-        rotary: Whether queries and keys are turned by their positions (rotary embedding).
-        scale: The factor of the logits, usually 1/√m_h.
-        sigma: The singular values of each input's logits, (inputs, heads, m_h), by stage and gauge.
-        pooled: The singular values over all inputs together, (heads, m_h), by stage and gauge.
-        query: The second moments of the queries from which cuts are made: `spread`, the sum of
-            (x - mean)(x - mean)ᵀ, `mean` and `count`, by heads. The inputs on which cuts are
-            measured have no part in them.
-        key: The second moments of the keys from which cuts are made.
-        cuts: For each share of the energy the ranks that hold it, one per head, and what a cut to
-            them does: `cuts[0.99][1].weights` is the share of attention that moves, and `.output`
-            the relative change of the head's output, both of shape (inputs, heads).
-        bias: The position bias of the longest input, (heads, T, S); None without one.
-
-    Examples:
-        >>> import torch
-        >>> attention = ar.Transformer(2, 1, n=8, m_h=4)
-        >>> found = ar.profile(attention, torch.rand(4, 16, 2))
-        >>> found.layer(0)
-        layer 0 (last): self attention, 1 head of size 4
-        >>> found.layer(0).pooled["logits", "softmax"].shape
-        (1, 4)
-
-    """
-
-    number: int
-    name: str
-    kind: str
-    heads: int
-    groups: int
-    m_h: int
-    rotary: bool
-    scale: float
-    sigma: Mapping[tuple[Stage, Gauge], Float[Array, "inputs heads m_h"]]
-    pooled: Mapping[tuple[Stage, Gauge], Float[Array, "heads m_h"]]
-    query: Gram
-    key: Gram
-    cuts: Mapping[float, tuple[Int[Array, " heads"], Loss]]
-    bias: Float[Array, "heads T S"] | None = None
-
-    def __str__(self) -> str:
-        heads = f"{self.heads} head{'s' if self.heads > 1 else ''} of size {self.m_h}"
-        shared = f", {self.groups} key heads" if self.groups < self.heads else ""
-        turned = ", rotary embedding" if self.rotary else ""
-        where = f"layer {self.number} ({self.name})"
-        return f"{where}: {self.kind} attention, {heads}{shared}{turned}"
-
-    def cut_to(self, ranks: Sequence[int], gauge: Gauge) -> Projection:
-        """The projections that cut the layer's heads to smaller sizes.
-
-        Args:
-            ranks: The new size of each head.
-            gauge: "softmax" leaves out of the kept logits what softmax cannot see; "none" keeps it.
-
-        Returns:
-            One matrix P per head, (heads, m_h, m_h): queries q become Pᵀ q.
-
-        """
-        return projection(self.query, self.key, ranks, gauge == "softmax")
-
-
-@dataclass(frozen=True, repr=False)
 class Profile(Shown):
     """What the attention heads of a model use, measured over some inputs.
 
@@ -137,11 +64,11 @@ class Profile(Shown):
 
     Attributes:
         model: The name of the model.
-        family: The family of models that its attention belongs to.
+        family: What kind of model it is: the model type of transformers, or the class.
         gauge: The gauge of all numbers that do not say otherwise.
         layers: The spectra of each profiled layer.
-        tokens: The number of tokens in each input, padding left out.
         made_by: Versions, git state and machine, for the record.
+        unseen: What looks like attention and is not part of the profile, with the reason.
 
     Examples:
         >>> import torch
@@ -152,7 +79,7 @@ class Profile(Shown):
         >>> found.sigma(layer=0, head=1).shape  # each input's singular values
         (4, 4)
         >>> list(found.to_frame().columns)[:6]
-        ['layer', 'name', 'kind', 'head', 'm_h', 'sigma_1']
+        ['layer', 'name', 'kind', 'part', 'head', 'm_h']
 
     """
 
@@ -160,8 +87,18 @@ class Profile(Shown):
     family: str
     gauge: Gauge
     layers: tuple[LayerSpectra, ...]
-    tokens: Int[Array, " inputs"]
     made_by: Mapping[str, str | bool | None]
+    unseen: tuple[Unseen, ...] = ()
+
+    @property
+    def tokens(self) -> Int[Array, " inputs"]:
+        """The number of tokens in each input, padding left out, in the first layer."""
+        return self.layers[0].tokens
+
+    @functools.cached_property
+    def parts(self) -> dict[str, str]:
+        """The part of the model that each layer belongs to, by the layer's name."""
+        return parts_of([layer.name for layer in self.layers])
 
     @checked
     def sigma(
@@ -318,6 +255,7 @@ class Profile(Shown):
             "layer": number,
             "name": layer.name,
             "kind": layer.kind,
+            "part": self.parts[layer.name],
             "head": head,
             "m_h": layer.m_h,
             "sigma_1": float(pooled[0]),
@@ -331,7 +269,7 @@ class Profile(Shown):
             **rank_columns(self.pooled(number, head, gauge="none"), "_ungauged"),
             **law_columns(self.decay(number, head)),
         }
-        for share, (_, loss) in layer.cuts.items():
+        for share, loss in layer.cuts.items():
             name = share_name(share)
             row[f"weights_loss{name}"] = float(loss.weights[:, head].mean())
             row[f"output_loss{name}"] = float(loss.output[:, head].mean())
@@ -350,7 +288,7 @@ class Profile(Shown):
         key: tuple[Stage, Gauge] = (stage if spectra.rotary else "logits", shown)
         if key not in spectra.sigma:
             raise InputError(
-                f"the adapter of {self.family} does not show queries and keys before the rotation",
+                f"queries and keys of {spectra.name} before the rotation were not seen",
                 stage,
                 "Ask for 'logits'.",
             )
@@ -383,7 +321,7 @@ def _decay(sigma: tuple[float, ...]) -> Decay:
 def _summary(profile: Profile) -> str:
     """The profile in a few lines."""
     frame = profile.to_frame()
-    lines = [_head(profile), *(_share(frame, share) for share in SHARES)]
+    lines = [_head(profile), *_where(profile), *(_share(frame, share) for share in SHARES)]
     lines.append(_gauge(profile, frame))
     if any(layer.rotary for layer in profile.layers):
         lines.append(
@@ -412,6 +350,25 @@ def _head(profile: Profile) -> str:
         f"{counted(heads, 'head')} of size "
         f"{' and '.join(map(str, sizes))}; {counted(len(tokens), 'input')} of {span} tokens."
     )
+
+
+def _where(profile: Profile) -> list[str]:
+    """Sentences on the parts of the model, on modules that run several times, and on the unseen."""
+    said = []
+    parts = Counter(profile.parts.values())
+    if len(parts) > 1:
+        counts = (f"{part or 'the rest'} ({counted(n, 'layer')})" for part, n in parts.items())
+        said.append(f"Parts: {', '.join(counts)}.")
+    again = sorted({layer.name.split("#")[0] for layer in profile.layers if layer.run > 1})
+    if again:
+        names = ", ".join(again[:3]) + (f" and {len(again) - 3} more" if len(again) > 3 else "")
+        said.append(
+            f"Modules that run several times in a pass: {names}. Each run is a layer of its own; "
+            f"the second is called {again[0]}#2."
+        )
+    if profile.unseen:
+        said.append("Not part of the profile: " + "; ".join(map(str, profile.unseen)) + ".")
+    return said
 
 
 def _share(frame: "pd.DataFrame", share: float) -> str:
