@@ -32,9 +32,9 @@ from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.advise import advise
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.estimate import Gram, spectra
+from attnrate.spectra.inputs.running import read_text
 from attnrate.spectra.load import LoadedModel, load_model
 from attnrate.spectra.profile import profile
-from attnrate.spectra.read import read_text
 from attnrate.spectra.weights_only import weight_spectra
 from attnrate.theory.decay import fit_decay
 

@@ -101,6 +101,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(model: Path, ids: Path, tmp_pat
 
 
 def test_what_is_no_model_is_said(tmp_path: Path) -> None:
-    done = attnrate("profile", tmp_path, "--text", "a.txt")
+    (tmp_path / "a.txt").write_text("some text")
+    done = attnrate("profile", tmp_path, "--text", tmp_path / "a.txt")
     assert done.returncode == 2
     assert "config.json" in done.stderr

@@ -161,6 +161,15 @@ from .spectra.compare import compare as compare
 from .spectra.comparison import Comparison as Comparison
 from .spectra.comparison import HeadChange as HeadChange
 from .spectra.comparison import Measured as Measured
+from .spectra.inputs.arrays import read_arrays as read_arrays
+from .spectra.inputs.batched import Batches as Batches
+from .spectra.inputs.batched import BatchStream as BatchStream
+from .spectra.inputs.images import read_images as read_images
+from .spectra.inputs.kinds import Texts as Texts
+from .spectra.inputs.running import read_text as read_text
+from .spectra.inputs.sound import read_sound as read_sound
+from .spectra.inputs.tables import read_table as read_table
+from .spectra.inputs.texts import read_texts as read_texts
 from .spectra.load import LoadedModel as LoadedModel
 from .spectra.load import load_model as load_model
 from .spectra.matching import Unmatched as Unmatched
@@ -173,10 +182,6 @@ from .spectra.monitor.options import MonitorSettings as MonitorSettings
 from .spectra.monitor.trainer import trainer_callback as trainer_callback
 from .spectra.profile import profile as profile
 from .spectra.watching.watcher import Unseen as Unseen
-from .spectra.read import Batches as Batches
-from .spectra.read import read_arrays as read_arrays
-from .spectra.read import read_images as read_images
-from .spectra.read import read_text as read_text
 from .spectra.layer import LayerSpectra as LayerSpectra
 from .spectra.result import Profile as Profile
 from .spectra.weights_only import LayerWeights as LayerWeights

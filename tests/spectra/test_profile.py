@@ -153,7 +153,8 @@ def test_a_position_bias_is_told_apart():
     ("change", "words"),
     [
         ({"inputs": []}, "there are no inputs"),
-        ({"inputs": "text"}, "of no kind that a model takes"),
+        ({"inputs": "text"}, "must be a list of texts, and not one text"),
+        ({"inputs": 3}, "of no kind that a model takes"),
         ({"inputs": {}}, "no entries"),
         ({"inputs": {"input_ids": torch.zeros(0, 3)}}, "input_ids is empty"),
         ({"inputs": {"wrong": torch.zeros(2, 3)}}, "could not be run on these inputs"),

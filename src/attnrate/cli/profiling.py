@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnrate.cli.completing import words
+from attnrate.cli.inputs import GivenInputs
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
 from attnrate.errors import AccuracyWarning, InputError, require_whole
 from attnrate.progress import Progress
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.spectra.advise import Advice
-    from attnrate.spectra.load import LoadedModel
-    from attnrate.spectra.read import Batches
     from attnrate.spectra.result import Profile
 
 
@@ -37,10 +36,30 @@ def profile(
     ],
     text: Annotated[
         Path | None,
-        typer.Option(help="Inputs: a file of running text, in UTF-8.", metavar="FILE"),
+        typer.Option(
+            help="Inputs: a file of running text in UTF-8, which is cut into pieces; or a table "
+            "with one input per row (.jsonl, .json, .csv, .tsv, .parquet).",
+            metavar="FILE",
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="With a table: the column that holds the texts or chats (default: text, or "
+            "messages).",
+            metavar="NAME",
+        ),
     ] = None,
     images: Annotated[
         Path | None, typer.Option(help="Inputs: a folder of images.", metavar="DIR")
+    ] = None,
+    sound: Annotated[
+        Path | None,
+        typer.Option(
+            help="Inputs: a folder of recordings (.wav; .flac, .ogg and .mp3 with the package "
+            "soundfile).",
+            metavar="DIR",
+        ),
     ] = None,
     inputs: Annotated[
         Path | None,
@@ -89,7 +108,21 @@ def profile(
         ),
     ] = None,
     batch: Annotated[int, typer.Option(help="Number of inputs at a time.", metavar="N")] = 8,
-    limit: Annotated[int, typer.Option(help="Largest number of inputs to take.", metavar="N")] = 64,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest number of inputs to take (default: 64, or no limit with --tokens).",
+            metavar="N",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option(
+            help="With --text: number of tokens to take, as 5000, 200k or 1M, the last input "
+            "whole. With --limit, whichever ends first.",
+            metavar="N",
+        ),
+    ] = None,
     cut_inputs: Annotated[
         int,
         typer.Option(
@@ -138,18 +171,16 @@ def profile(
     share of attention that moves when a head is cut to the former, and the size that is advised; in
     brackets the least size that could do, where the measurements leave that open.
     """
-    given = {"--text": text, "--images": images, "--inputs": inputs}
     if weights_only:
         _require_unused(context, "--weights-only", keep=("model", "weights_only", *_OF_WEIGHTS))
         _weights_only(model, heads, layout, as_json)
         return
-    _require_one(given)
     for name in _OF_WEIGHTS:
         if context.params[name] is not None:
             said = f"--{name} is for --weights-only"
             raise InputError(said, context.params[name], f"Leave --{name} out.")
-    if text is None and length is not None:
-        raise InputError("--length is for --text", length, "Leave --length out.")
+    given = GivenInputs(text, images, sound, inputs, column, length, batch, limit, tokens)
+    given.require_fitting()
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
     from attnrate.spectra.page.write import check_folder
@@ -166,7 +197,7 @@ def profile(
     Picked.of(asked)
     with Progress(f"opening {model}"):
         loaded = load_model(model)
-        read = _read(loaded, given, length, batch, limit)
+        read = given.read(loaded)
     found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
     advice = advise(found, budget, tolerance=tolerance)
     page = None
@@ -174,33 +205,6 @@ def profile(
         with Progress("writing the page"):
             page = found.save(out, advice)
     _tell(found, advice, page, as_json)
-
-
-def _require_one(given: dict[str, Path | None]) -> None:
-    """Raise an InputError unless inputs of exactly one kind were given."""
-    named = [option for option, value in given.items() if value is not None]
-    if len(named) != 1:
-        raise InputError(
-            "a profile needs inputs of one kind",
-            named or "none",
-            "Pass --text FILE, --images DIR or --inputs FILE.npz. Where there are none, "
-            "--weights-only shows what can be known from the weights alone.",
-        )
-
-
-def _read(
-    loaded: "LoadedModel", given: dict[str, Path | None], length: int | None, batch: int, limit: int
-) -> "Batches":
-    """Read the inputs of the kind that was given, in batches."""
-    from attnrate.spectra.read import read_arrays, read_images, read_text
-
-    images, inputs, text = (given[name] for name in ("--images", "--inputs", "--text"))
-    if images is not None:
-        return read_images(loaded, images, batch, limit)
-    if inputs is not None:
-        return read_arrays(loaded.model, inputs, batch, limit)
-    assert text is not None  # one of the three was asked for
-    return read_text(loaded, text, length, batch, limit)
 
 
 def _layers(text: str) -> list[int | str]:

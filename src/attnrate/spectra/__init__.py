@@ -2,7 +2,8 @@
 
 - `capture`: attention layers (sites) and their calls; `adapters/`: where families of models have
   them, and how they are watched while the model runs
-- `batches`: inputs from Python, and running a model on them; `read`, `images`: inputs from files
+- `inputs/`: whatever people give as inputs, and files of them, as batches
+- `batches`: batches of tensors, and running a model on them
 - `load`: a model from a folder or a hub; `checkpoint`: the files of such a folder
 - `profile`: all spectra of a model, by `estimate` (spectra from second moments) and `cut` (what
   smaller heads do to attention); `result`: what it returns, summed up by the numbers of `measures`

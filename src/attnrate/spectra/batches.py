@@ -1,8 +1,9 @@
 """Inputs of a model as batches, and running the model on them without changing it."""
 
 import inspect
+import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -11,21 +12,25 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
+from attnrate.spectra.inputs.kinds import Texts, Values, require_not_single
 
 Tensor = torch.Tensor
 Batch: TypeAlias = Mapping[str, Tensor] | Tensor
 """Some inputs of a model: tensors by the names of its arguments, or the tensor that is its only
 argument. The first axis of each tensor counts the inputs."""
 
-Values: TypeAlias = Tensor | np.ndarray
 BatchLike: TypeAlias = Mapping[str, Values] | Values
-Inputs: TypeAlias = BatchLike | Iterable[BatchLike]
-"""Inputs on which a model is run: one batch, or several batches one after another.
+Inputs: TypeAlias = BatchLike | Iterable[BatchLike] | Iterable[Sequence[Values]] | Texts
+"""Inputs on which a model is run: batches, or texts that become batches.
 
-A batch is a dictionary of tensors or numpy arrays by the names of the model's arguments (what a
-tokenizer of transformers returns), or a single tensor or array for a model with one argument. The
-first axis of each counts the inputs. Several batches are a list, a DataLoader, a generator or what
-`read_text`, `read_images` and `read_arrays` return; each batch is used once, in its turn.
+- A batch is a dictionary of tensors or numpy arrays by the names of the model's arguments (what a
+  tokenizer of transformers returns), or a single tensor or array for a model with one argument. The
+  first axis of each counts the inputs.
+- Several batches are a list, a DataLoader, a generator or what `read_text` and its like return;
+  each batch is used once, in its turn, and all have the same names. Of a batch (x, label) the first
+  entry is taken if the model takes one argument; with several arguments, name them.
+- `Texts` are strings, chats, or rows of a dataset, which go through `read_texts`. They need the
+  tokenizer of a model that `load_model` has opened.
 """
 
 _SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
@@ -33,14 +38,15 @@ _SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
 _PACKED = re.compile("pixel|image|video|audio|input_features|feature_attention")
 _MAIN = ("input_ids", "inputs_embeds", "decoder_input_ids")
 _WAY_OUT = (
-    "Pass a tensor, a dictionary of tensors by the names of the model's arguments, or batches of "
-    "either one after another."
+    "Pass a tensor, a dictionary of tensors by the names of the model's arguments, batches of "
+    "either one after another, or texts."
 )
 
 
 def require_inputs(name: str, inputs: object) -> Inputs:
     """`inputs` itself, or an InputError when it cannot be inputs of any model."""
-    if isinstance(inputs, str | bytes) or not isinstance(inputs, Iterable):
+    require_not_single(name, inputs)
+    if not isinstance(inputs, Iterable):
         raise InputError(f"{name} are of no kind that a model takes", inputs, _WAY_OUT)
     return inputs
 
@@ -49,20 +55,57 @@ def count_of(inputs: Inputs) -> int | None:
     """The number of batches in `inputs`; None where it is known only at the end."""
     if isinstance(inputs, Mapping | Tensor | np.ndarray):
         return 1
-    return len(inputs) if isinstance(inputs, Sized) else None
+    return operator.length_hint(inputs) or None
 
 
 def batches(inputs: Inputs) -> Iterator[Batch]:
-    """The batches of `inputs` as tensors, one after another; an InputError when there are none."""
+    """The batches of `inputs` as tensors, one after another.
+
+    An InputError when there are none, when their source breaks off, and when a batch has other
+    entries than the first.
+    """
     if isinstance(inputs, Mapping | Tensor | np.ndarray):
         yield _batch(inputs)
         return
-    found = False
-    for each in inputs:
-        found = True
-        yield _batch(each)
-    if not found:
-        raise InputError("there are no inputs", inputs, _WAY_OUT)
+    names: list[str] | None = None
+    if isinstance(inputs, Sequence):  # all can be seen before the work begins
+        for number, each in enumerate(inputs):
+            names = _same_names(names, each, number)
+    rest, done = iter(inputs), 0
+    while True:
+        try:
+            given = next(rest)
+        except StopIteration:
+            break
+        except (AttnrateError, MemoryError):
+            raise
+        except Exception as problem:
+            said = f"{type(problem).__name__}: {first_line(problem)}"
+            raise InputError(
+                f"the inputs broke off after {{value}} batches ({said})",
+                done,
+                "Repair their source.",
+            ) from problem
+        names = _same_names(names, given, done)
+        yield _batch(given)
+        done += 1
+    if not done:
+        way_out = "Pass at least one batch; a generator gives its batches once, so make it anew."
+        raise InputError("there are no inputs", 0, way_out)
+
+
+def _same_names(names: list[str] | None, batch: object, number: int) -> list[str]:
+    """The names of a batch's entries, none for a tensor; an InputError where they have changed."""
+    found = [str(name) for name in batch] if isinstance(batch, Mapping) else []
+    if names is not None and {*found} != {*names}:
+        said = {"lacks": [*{*names} - {*found}], "adds": [*{*found} - {*names}]}
+        shown = " and ".join(f"{word} {', '.join(sorted(s))}" for word, s in said.items() if s)
+        raise InputError(
+            f"batch {number} (the first is 0) has other entries than the first: it {shown}",
+            found or "a tensor without a name",
+            "Give all batches the same entries.",
+        )
+    return found if names is None else names
 
 
 def _batch(given: object) -> Batch:

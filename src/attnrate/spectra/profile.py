@@ -24,6 +24,7 @@ from attnrate.spectra.batches import Batch, Inputs, count_of, require_inputs
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.collect import layer_of
 from attnrate.spectra.cut import Cut, Loss, losses
+from attnrate.spectra.inputs.given import as_batches
 from attnrate.spectra.layer import Collected, LayerSpectra
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
 from attnrate.spectra.measures import SHARES, rank_of, tails
@@ -66,7 +67,9 @@ def profile(
     Args:
         model: A torch module, or a model opened by `load_model`.
         inputs: A batch (a dictionary of tensors by the names of the model's arguments, or a tensor
-            for a model with one argument), or several batches one after another.
+            for a model with one argument), several batches one after another (a list, a
+            DataLoader, a generator), or texts for a model of `load_model`: strings, chats, rows of
+            a dataset. `Inputs` says more.
         gauge: "softmax" takes out of the logits what softmax cannot see, the mean of each row;
             "none" leaves it in. Both are computed; this one is shown.
         layers: Numbers or names of the attention layers to profile; all by default.
@@ -100,6 +103,7 @@ def profile(
     """
     shown = require_gauge("gauge", gauge)
     module = module_of(model)
+    inputs = as_batches(model, inputs)
     watcher = Watcher(module)
     picked = Picked.of(layers)
     found: dict[str, Collected] = {}

@@ -119,6 +119,7 @@ def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
 
 def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
     # detached: in training nothing may be saved for gradients, nor weights be kept by autocast
+    weights: list[Any]
     weights, biases = (
         [x if x is None else x.detach() for x in all_] for all_ in _projections(given)
     )

@@ -79,7 +79,8 @@ class Operations(TorchFunctionMode):
             layout: Layout | None = Layout(lead, 1, lead)
         else:
             layout = layout_of(lead, head_count(frames), self._desk.inputs)
-        key, value = (layout and layout.keys_to_heads(given[name]) for name in ("key", "value"))
+        key = None if layout is None else layout.keys_to_heads(given["key"])
+        value = None if layout is None else layout.keys_to_heads(given["value"])
         if layout is None or key is None or value is None:
             self._desk.lost(module, f"its tensors of shape {tuple(query.shape)} do not show heads")
             return func(*args, **kwargs)

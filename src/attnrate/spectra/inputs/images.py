@@ -1,21 +1,86 @@
-"""Images as a vision model takes them: resized, cropped and normalised, without torchvision."""
+"""Reading a folder of images: resized, cropped and normalised as the model takes them."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from attnrate.errors import InputError
 from attnrate.extras import missing
 from attnrate.models.vit import ViT
+from attnrate.settings import Count, by, checked
 from attnrate.spectra.checkpoint import read_json
+from attnrate.spectra.inputs.batched import Batch, Batches
+from attnrate.spectra.inputs.checks import require_folder, require_names, spread
 from attnrate.spectra.load import LoadedModel
 from attnrate.training.feed import PIXEL_DEVIATION, PIXEL_MEAN
 
 # families that stretch their positions to any image size
 _ANY_SIZE = ("dinov2", "dinov2_with_registers")
+_IMAGES = (".png", ".jpg", ".jpeg", ".webp")
+
+
+@checked
+def read_images(
+    loaded: LoadedModel,
+    folder: Annotated[str | os.PathLike[str], by(require_folder, "images")],
+    batch: Count = 8,
+    limit: Count | None = None,
+) -> Batches:
+    """Read the images of a folder as inputs of a vision model.
+
+    They are resized, cropped and normalised as the model's preprocessor_config.json says. Without
+    that file they get the size in the model's config, and values from -1 to 1. A ViT of `train`
+    gets what it was trained on.
+
+    Args:
+        loaded: A model opened by `load_model`.
+        folder: A folder; all .png, .jpg and .webp files in it and below it are taken, in the order
+            of their names.
+        batch: The number of images in a batch.
+        limit: The largest number of images; all by default. They are spread evenly over the files,
+            because folders are often sorted by class.
+
+    Returns:
+        Batches with pixel_values, or images for a ViT of `train`, as `profile` takes them.
+
+    Raises:
+        InputError: The folder has no image, or one that cannot be read.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from PIL import Image
+        >>> from transformers import ViTConfig, ViTModel
+        >>> sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3}
+        >>> ViTModel(ViTConfig(**sizes, image_size=32, patch_size=8)).save_pretrained("tiny-vit")
+        >>> Path("photos").mkdir()
+        >>> for name in ("one", "two"):
+        ...     Image.fromarray(np.zeros((50, 40, 3), np.uint8)).save(f"photos/{name}.png")
+        >>> batches = ar.read_images(ar.load_model("tiny-vit"), "photos")
+        >>> next(iter(batches))["pixel_values"].shape
+        torch.Size([2, 3, 32, 32])
+
+    """
+    where = Path(folder)
+    every = sorted(path for path in where.rglob("*") if path.suffix.lower() in _IMAGES)
+    if not every:
+        raise InputError("the folder has no image", str(where), "Put .png, .jpg or .webp there.")
+    files = [every[number] for number in spread(len(every), limit)]
+    name = "images" if isinstance(loaded.model, ViT) else "pixel_values"
+    require_names(loaded.model, [name])
+    look = image_settings(loaded)
+    require_readable(files)
+
+    def make(start: int, end: int) -> Batch:
+        pixels = [look.pixels(path) for path in files[start:end]]
+        return {name: torch.from_numpy(np.stack(pixels))}
+
+    return Batches(len(files), batch, make)
 
 
 @dataclass(frozen=True)
