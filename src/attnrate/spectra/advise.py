@@ -198,7 +198,9 @@ class Advice(Shown):
 
         """
         sizes = [layer.size for layer in self.layers]
-        return check_cut(self.profile, sizes, self.tolerance, model, as_batches(model, inputs), metric)
+        return check_cut(
+            self.profile, sizes, self.tolerance, model, as_batches(model, inputs), metric
+        )
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)
