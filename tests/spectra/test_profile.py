@@ -209,14 +209,27 @@ def test_names_of_heads_and_stages(found):
         found.sigma("nope", 0)
 
 
-def test_attention_that_no_adapter_knows_is_named():
+def test_attention_that_did_not_run_is_named():
     class StrangeAttention(nn.Linear):
-        """Not known to anyone."""
+        """Never called."""
 
     model = llama()
     model.strange = StrangeAttention(2, 2)
-    with pytest.warns(AccuracyWarning, match="left out: StrangeAttention"):
-        profile(model, tokens(), cut_inputs=0)
+    with pytest.warns(AccuracyWarning, match=r"left out: strange \(StrangeAttention\): .*not run"):
+        found = profile(model, tokens(), cut_inputs=0)
+    assert [(one.name, one.kind) for one in found.unseen] == [("strange", "StrangeAttention")]
+    assert "Not part of the profile: strange" in str(found)
+
+
+def test_attention_without_softmax_is_named():
+    class LinearAttention(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ (x.mT @ x)
+
+    model = nn.Sequential(ar.Transformer(2, 2, n=8, m_h=4), LinearAttention())
+    with pytest.warns(AccuracyWarning, match=r"1 \(LinearAttention\): it ran, but neither"):
+        found = profile(model, torch.rand(4, 12, 2))
+    assert [layer.name for layer in found.layers] == ["0.last"]
 
 
 def test_inputs_along_another_axis_are_refused():
@@ -227,7 +240,7 @@ def test_inputs_along_another_axis_are_refused():
         profile(encoder, torch.randn(40, 6, 16))
 
 
-def test_a_layer_that_runs_twice_counts_once():
+def test_each_run_of_a_layer_is_a_layer_and_its_heads_have_one_size():
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -237,9 +250,19 @@ def test_a_layer_that_runs_twice_counts_once():
             once = self.attention(x, x, x)[0]
             return self.attention(once, once, once)[0]
 
-    with pytest.warns(AccuracyWarning, match="only the first run counts: attention"):
-        found = profile(Twice(), torch.randn(4, 30, 16))
-    assert found.sigma(0, 0).shape == (4, 8)
+    torch.manual_seed(0)
+    model, x = Twice(), torch.randn(4, 30, 16)
+    found = profile(model, x)
+    assert [(layer.name, layer.run) for layer in found.layers] == [
+        ("attention", 1),
+        ("attention#2", 2),
+    ]
+    once = model.attention(x, x, x)[0]
+    again = profile(model.attention, [{"query": once, "key": once, "value": once}], cut_inputs=0)
+    assert np.allclose(found.sigma(1, 0), again.sigma(0, 0), rtol=1e-5)
+    assert "Modules that run several times in a pass: attention." in str(found)
+    first, second = ar.advise(found, tolerance=0.3).layers
+    assert first.size == second.size
 
 
 def test_entries_that_serve_all_inputs_and_others_that_do_not_fit():

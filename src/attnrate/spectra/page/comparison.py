@@ -9,7 +9,7 @@ from attnrate.figures.figure import Cell, Figure, Table
 from attnrate.figures.words import change_words, signed
 from attnrate.folders import filled_at_once, look_at
 from attnrate.pages.facts import FIGURES, PAGE, facts_of
-from attnrate.pages.skeleton import render, require_extra
+from attnrate.pages.skeleton import Own, render, require_extra
 from attnrate.spectra.comparison import VERDICTS, Comparison, HeadChange
 from attnrate.spectra.drawn import changes_figure
 from attnrate.spectra.measures import counted
@@ -95,9 +95,7 @@ def comparison_to_plain(found: Comparison) -> dict[str, Any]:
 def render_comparison(found: Comparison, figure: Figure) -> str:
     """One HTML file that shows the comparison; the files of its figure lie in figures/."""
     return render(
-        "attnrate.spectra.page",
-        "comparison.html.j2",
-        {},
+        Own("attnrate.spectra.page", "comparison.html.j2"),
         title=f"{found.after.model} against {found.before.model}",
         intro=_INTRO,
         facts=_facts(found),
