@@ -93,7 +93,7 @@ def test_what_is_no_adapter_is_refused(adapter: object, said: str) -> None:
 @pytest.mark.parametrize("model", ["bert-base-uncased", None, 3, nn.Linear])
 def test_what_is_no_model_is_refused(model: object) -> None:
     with pytest.raises(InputError, match=r"must be a torch\.nn\.Module"):
-        Watcher(model)
+        ar.profile(model, torch.zeros(2, 3, 4))
 
 
 def watched(model: nn.Module, batch: dict[str, Tensor]) -> Watcher:

@@ -109,7 +109,7 @@ def require_call(site: Site, call: Call) -> Call:
                 f"the adapter says that {site.name} has {said[name][0]} heads of {name} of size "
                 f"{said[name][1]}, but its calls have others; their number and size",
                 shape,
-                "Correct its sites or its calls (docs/profile.md, 'Another family').",
+                "Correct its sites or its calls (docs/profile.md, 'An adapter of your own').",
             )
     return call
 

@@ -27,7 +27,7 @@ def _require_adapter(name: str, value: object) -> Adapter:
             "an adapter is an object (no class) that has family, sites and watch; "
             + (f"this one has no {' and no '.join(lacks)}" if lacks else "this one is a class"),
             value,
-            "See docs/profile.md, 'Another family', for an example.",
+            "See docs/profile.md, 'An adapter of your own', for an example.",
         )
     return cast(Adapter, value)
 
