@@ -12,6 +12,7 @@ from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
 from attnrate.spectra.capture import Adapter, Call, Edit, See, Site, require_call
+from attnrate.spectra.offloaded import device_of, weights
 
 Tensor = torch.Tensor
 Batch: TypeAlias = Mapping[str, Tensor] | Tensor
@@ -104,8 +105,13 @@ def require_module(model: object) -> nn.Module:
 
 
 def not_finite(model: nn.Module) -> list[str]:
-    """The names of the model's weights that hold nan or inf."""
-    return [name for name, value in model.named_parameters() if not is_finite(value.detach())]
+    """The names of the model's weights that hold nan or inf; those on disk are read one by one."""
+    found = []
+    for name, value in weights(model):
+        if not is_finite(value):
+            found.append(name)
+        del value  # before the next one is read
+    return found
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -115,6 +121,8 @@ def is_finite(tensor: Tensor) -> bool:
     second tensor of the same size is made.
     """
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    if values.is_floating_point() and values.itemsize == 1:  # formats of 8 bits have no order
+        values = values.to(torch.bfloat16)
     return not values.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(values))).all())
 
 
@@ -168,12 +176,17 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
 def run(model: nn.Module, batch: Batch) -> Any:
     """The model's output for a batch, computed on the model's device and without a cache of keys.
 
+    Numbers of a batch come in the format of a model of half precision, as its weights do.
+
     A model that draws random numbers in evaluation (MAE drops patches) draws the same ones in every
     run. The state of the caller's generator is restored afterwards.
     """
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    device, half = device_of(model), _half(model)
     given: dict[str, Tensor] = {"inputs": batch} if isinstance(batch, Tensor) else dict(batch)
-    placed: dict[str, Any] = {name: value.to(device) for name, value in given.items()}
+    placed: dict[str, Any] = {
+        name: value.to(device, half if value.is_floating_point() else None)
+        for name, value in given.items()
+    }
     _check_length(model, placed)
     takes = inspect.signature(model.forward).parameters
     if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in placed:
@@ -194,6 +207,12 @@ def run(model: nn.Module, batch: Batch) -> Any:
             {name: tuple(value.shape) for name, value in given.items()},
             f"It takes {', '.join(takes)}.",
         ) from problem
+
+
+def _half(model: nn.Module) -> torch.dtype | None:
+    """The number format of a model of half precision, by its first weight; None for any other."""
+    first = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
+    return first if first in (torch.bfloat16, torch.float16) else None
 
 
 class NotEnoughMemoryError(AttnrateError):
