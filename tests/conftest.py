@@ -7,12 +7,16 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # what tests of several rooms share
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
@@ -23,6 +27,19 @@ settings.register_profile(
     "attnrate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("attnrate")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """A real Chromium; one for all tests of a process, in which Playwright can run only once."""
+    from chromium import CHROMIUM
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        # Inside containers Chromium has no sandbox of its own; it only shows our own files.
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import http.server
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,7 +16,8 @@ from textwrap import dedent
 import griffe
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from chromium import CHROMIUM
+from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -25,7 +25,6 @@ sys.path.insert(0, str(ROOT / "tools"))
 import notebooks  # noqa: E402
 import reference  # noqa: E402
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 in_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium to open the site in: apt-get install chromium"
 )
@@ -61,15 +60,6 @@ def served(site: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        # Inside containers Chromium has no sandbox of its own; it only shows our own files.
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(params=["from the disk", "served"])

@@ -76,15 +76,22 @@ def leaves_a_child_for_seed_1(settings: Settings) -> dict[str, Any]:
 
 
 def sticks_on_a_node(settings: Settings) -> dict[str, Any]:
-    """Once two trials have ended, hangs on the Ray node that is named beside the log."""
+    """Once two trials have ended, hangs on the Ray node that is named beside the log.
+
+    Trials on other nodes then wait for that, or the sweep could end before that node has begun.
+    """
     trial = trial_of(settings)
     import ray
 
     log = Path(os.environ["STANDIN_LOG"])
     here = ray.get_runtime_context().get_node_id()
-    if here == log.with_suffix(".node").read_text() and times(log, "end").total() >= 2:
-        note("sticks", trial)
-        time.sleep(120)
+    if times(log, "end").total() >= 2:
+        if here == log.with_suffix(".node").read_text():
+            note("sticks", trial)
+            time.sleep(120)
+        patience = time.monotonic() + 90
+        while not times(log, "sticks") and time.monotonic() < patience:
+            time.sleep(0.02)
     return tiny(settings)
 
 

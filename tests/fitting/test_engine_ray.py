@@ -56,7 +56,8 @@ def test_a_cluster_that_loses_a_node_finishes_with_the_numbers_of_a_local_sweep(
     name = sweep_standin.sticks_on_a_node
 
     def lose_the_node() -> None:
-        while not times(log, "sticks"):
+        patience = time.monotonic() + 180
+        while not times(log, "sticks") and time.monotonic() < patience:
             time.sleep(0.01)
         cluster.remove_node(cluster.second, allow_graceful=False)
 

@@ -1,20 +1,19 @@
 """The page in real headless Chromium: drawn, quiet, in light and dark, on a desk and on a phone."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import CHROMIUM
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from attnrate.experiments.record import Record
 from attnrate.figures.style import COLOURS
 from attnrate.report.page import write_report
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium to show the page in: apt-get install chromium"
 )
@@ -35,15 +34,6 @@ class Seen:
 
     def ask(self, script: str) -> Any:
         return self.page.evaluate(f"() => {script}")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        # Inside containers Chromium has no sandbox of its own; it only shows our own file.
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

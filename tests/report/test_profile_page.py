@@ -1,7 +1,6 @@
 """The page of a profile: complete, safe, whole or not there at all, drawn in a real browser."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -10,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from chromium import CHROMIUM
+from playwright.sync_api import Browser, Page
 
 from attnrate.errors import InputError
 from attnrate.figures.figure import Figure
@@ -20,7 +20,6 @@ from attnrate.report.profile_page import check_folder, render_profile, write_pro
 from attnrate.spectra.advise import LayerAdvice
 from attnrate.spectra.result import Profile
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 Made = Callable[..., Profile]
 HOSTILE = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1> $x$ {{ 7*7 }} &amp;"
 LAYERS: tuple[dict[str, Any], ...] = (
@@ -185,19 +184,16 @@ def test_only_a_profile_has_a_page(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def shown(folder: Path) -> Iterator[tuple[Page, list[str]]]:
+def shown(browser: Browser, folder: Path) -> Iterator[tuple[Page, list[str]]]:
     said: list[str] = []
-    with sync_playwright() as driver:
-        # Inside containers Chromium has no sandbox of its own; it only shows our own file.
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: said.append(request.url))
-        page.goto((folder / "index.html").as_uri())
-        page.wait_for_selector("html[data-plots=drawn]", timeout=60_000)
-        yield page, said
-        browser.close()
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url))
+    page.goto((folder / "index.html").as_uri())
+    page.wait_for_selector("html[data-plots=drawn]", timeout=60_000)
+    yield page, said
+    page.close()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium to show the page in")
