@@ -84,7 +84,7 @@ def test_cuts_are_made_from_inputs_on_which_they_are_not_measured():
     found = profile(llama(), tokens(6), cut_inputs=2)
     # of six inputs the first two are measured, four make the cuts
     assert found.layers[0].query.count.tolist() == [4 * 12] * 4
-    assert found.layers[0].cuts[0.99][1].weights.shape == (2, 4)
+    assert found.layers[0].cuts[0.99].weights.shape == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_position_bias_is_told_apart():
         ({"layers": []}, "no layer was named"),
         ({"cut_inputs": -1}, "cut_inputs must be"),
         ({"model": "folder"}, "must be a torch.nn.Module"),
-        ({"model": nn.Linear(2, 2)}, "no attention that attnrate knows"),
+        ({"model": nn.Linear(2, 2), "inputs": torch.zeros(3, 2)}, "no softmax attention that ran"),
     ],
 )
 def test_wrong_requests(change, words):
@@ -245,7 +245,7 @@ def test_entries_that_serve_all_inputs_and_others_that_do_not_fit():
     config = transformers.GPT2Config(n_embd=8, n_head=2, n_layer=1, n_positions=20, vocab_size=50)
     model = transformers.GPT2Model(config)
     batch = tokens() | {"position_ids": torch.arange(12)[None]}
-    assert profile(model, batch).layers[0].cuts[0.99][1].weights.shape == (2, 2)
+    assert profile(model, batch).layers[0].cuts[0.99].weights.shape == (2, 2)
     with pytest.raises(InputError, match="same number of inputs"):
         profile(model, tokens() | {"position_ids": torch.zeros(3, 12, dtype=torch.long)})
 
@@ -267,7 +267,7 @@ def test_what_goes_wrong_in_looking_is_not_blamed_on_the_inputs(monkeypatch):
     def broken(*_):
         raise ValueError("a defect of ours")
 
-    monkeypatch.setattr("attnrate.spectra.profile.spectra", broken)
+    monkeypatch.setattr("attnrate.spectra.collect.spectra", broken)
     with pytest.raises(ValueError, match="a defect of ours"):
         profile(llama(), tokens())
 

@@ -1,17 +1,16 @@
 """Inputs of a model as batches, and running the model on them without changing it."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
-from attnrate.spectra.capture import Adapter, Call, Edit, See, Site, require_call
 from attnrate.spectra.offloaded import device_of, weights
 
 Tensor = torch.Tensor
@@ -31,6 +30,9 @@ first axis of each counts the inputs. Several batches are a list, a DataLoader, 
 """
 
 _SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
+# What a batch of text may come with: pictures and sound of all inputs, one after another
+_PACKED = re.compile("pixel|image|video|audio|input_features|feature_attention")
+_MAIN = ("input_ids", "inputs_embeds", "decoder_input_ids")
 _WAY_OUT = (
     "Pass a tensor, a dictionary of tensors by the names of the model's arguments, or batches of "
     "either one after another."
@@ -131,6 +133,8 @@ def size(batch: Batch) -> int:
     if isinstance(batch, Tensor):
         return int(batch.shape[0])
     own = {name: value for name, value in batch.items() if not _for_all(name, value)}
+    if any(name in own for name in _MAIN):
+        own = {name: value for name, value in own.items() if not _PACKED.match(name)} or own
     sizes = {name: int(value.shape[0]) for name, value in own.items()}
     most = max(sizes.values(), default=1)
     if any(one not in (1, most) for one in sizes.values()):
@@ -147,11 +151,25 @@ def _for_all(name: str, value: Tensor) -> bool:
     return name in _SHARED and value.dim() == 2
 
 
+def is_separable(batch: Batch) -> bool:
+    """Whether the inputs of a batch can be taken apart: all of its entries have one row for each.
+
+    Pictures of several inputs that are packed into one long sequence cannot.
+    """
+    if isinstance(batch, Tensor):
+        return True
+    whole = size(batch)
+    rows = (value.shape[0] for name, value in batch.items() if not _for_all(name, value))
+    return all(one in (1, whole) for one in rows)
+
+
 def pick(batch: Batch, inputs: list[int]) -> Batch:
-    """The batch of those inputs whose numbers are given."""
+    """The batch of those inputs whose numbers are given; the whole batch where that is all."""
     if isinstance(batch, Tensor):
         return batch[inputs]
     whole = size(batch)
+    if len(inputs) == whole:
+        return batch
     return {
         name: value if value.shape[0] == 1 < whole or _for_all(name, value) else value[inputs]
         for name, value in batch.items()
@@ -173,27 +191,30 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
     return mask.bool() if mask.dim() == 2 else None
 
 
+def padding(batch: Batch, shape: tuple[int, ...]) -> Tensor | None:
+    """Which tokens of an output of that shape (inputs, T) are no padding; None where all count."""
+    for name in ("decoder_attention_mask", "attention_mask"):
+        found = kept(batch, name)
+        if found is not None and tuple(found.shape) == shape:
+            return found
+    return None
+
+
 def run(model: nn.Module, batch: Batch) -> Any:
     """The model's output for a batch, computed on the model's device and without a cache of keys.
-
-    Numbers of a batch come in the format of a model of half precision, as its weights do.
 
     A model that draws random numbers in evaluation (MAE drops patches) draws the same ones in every
     run. The state of the caller's generator is restored afterwards.
     """
-    device, half = device_of(model), _half(model)
     given: dict[str, Tensor] = {"inputs": batch} if isinstance(batch, Tensor) else dict(batch)
-    placed: dict[str, Any] = {
-        name: value.to(device, half if value.is_floating_point() else None)
-        for name, value in given.items()
-    }
-    _check_length(model, placed)
+    there: dict[str, Any] = dict(cast(Mapping[str, Tensor], placed(model, given)))
+    _check_length(model, there)
     takes = inspect.signature(model.forward).parameters
-    if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in placed:
-        placed["use_cache"] = False
+    if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in there:
+        there["use_cache"] = False
     try:
-        with _same_random_numbers(device):
-            return model(placed["inputs"]) if isinstance(batch, Tensor) else model(**placed)
+        with same_random_numbers(device_of(model)):
+            return model(there["inputs"]) if isinstance(batch, Tensor) else model(**there)
     except AttnrateError:
         raise
     except (TypeError, ValueError, IndexError, RuntimeError) as problem:
@@ -209,12 +230,6 @@ def run(model: nn.Module, batch: Batch) -> Any:
         ) from problem
 
 
-def _half(model: nn.Module) -> torch.dtype | None:
-    """The number format of a model of half precision, by its first weight; None for any other."""
-    first = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
-    return first if first in (torch.bfloat16, torch.float16) else None
-
-
 class NotEnoughMemoryError(AttnrateError):
     """A batch needs more memory than the device has."""
 
@@ -224,8 +239,30 @@ def first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
+def placed(model: nn.Module, batch: Batch) -> Batch:
+    """The batch on the device on which a model computes.
+
+    For a model of half precision, numbers of the batch come in that format, as its weights do.
+    """
+    device, half = device_of(model), _half(model)
+
+    def there(value: Tensor) -> Tensor:
+        return value.to(device, half if value.is_floating_point() else None)
+
+    if isinstance(batch, Tensor):
+        return there(batch)
+    return {name: there(value) for name, value in batch.items()}
+
+
+def _half(model: nn.Module) -> torch.dtype | None:
+    """The number format of a model of half precision, by its first weight; None for any other."""
+    first = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
+    return first if first in (torch.bfloat16, torch.float16) else None
+
+
 @contextmanager
-def _same_random_numbers(device: torch.device) -> Iterator[None]:
+def same_random_numbers(device: torch.device) -> Iterator[None]:
+    """While it is open, torch draws the same random numbers each time; then those of the caller."""
     cuda = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         torch.default_generator.manual_seed(0)
@@ -254,49 +291,6 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
         raise InputError(
             f"the inputs are longer than the model's {most} positions", tokens, "Cut them shorter."
         )
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A model, the attention layers of it that are watched, and the adapter that watches them."""
-
-    model: nn.Module
-    adapter: Adapter
-    sites: Sequence[Site]
-
-    def see(self, batch: Batch, see: See) -> set[str]:
-        """Run the model in evaluation mode and pass the first call of each site to `see`.
-
-        Returns the names of the sites that were called more than once.
-        """
-        seen: set[str] = set()
-        repeated: set[str] = set()
-        failed: list[Exception] = []
-
-        def first(site: Site, call: Call) -> None:
-            if site.name in seen:
-                repeated.add(site.name)
-                return
-            seen.add(site.name)
-            try:
-                see(site, require_call(site, call))
-            except Exception as problem:
-                failed.append(problem)
-                raise
-
-        try:
-            self.run(batch, first)
-        except InputError:
-            # an error inside `see` is not the inputs' fault
-            if failed:
-                raise failed[0] from None
-            raise
-        return repeated
-
-    def run(self, batch: Batch, see: See | None = None, edit: Edit | None = None) -> Any:
-        """The model's output in evaluation mode; calls go to `see`, queries through `edit`."""
-        with at_rest(self.model), self.adapter.watch(self.model, list(self.sites), see, edit):
-            return run(self.model, batch)
 
 
 @contextmanager

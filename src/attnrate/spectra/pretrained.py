@@ -20,7 +20,7 @@ from attnrate.errors import InputError, require_none
 from attnrate.extras import install_command, is_installed, missing
 from attnrate.progress import aside
 from attnrate.spectra.batches import first_line
-from attnrate.spectra.checkpoint import Checkpoint
+from attnrate.spectra.checkpoint import WITHOUT_RUNNING, Checkpoint
 from attnrate.spectra.placement import Placement, own_folder, remove_with, require_computes
 from attnrate.spectra.quantised import quantised_by, require_quantised, unpack
 
@@ -31,7 +31,10 @@ _UNUSED = re.compile(r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|mas
 
 
 def from_hub(name: str) -> Path:
-    """The folder into which the files of a model of the hub were fetched."""
+    """Download a model from the Hugging Face hub, or find it where it was downloaded before.
+
+    An InputError says that there is no such model, or why the hub cannot be reached.
+    """
     if not _HUB_NAME.fullmatch(name):
         raise InputError("there is no such folder", name, "Pass the path of a model's folder.")
     _transformers()
@@ -122,7 +125,8 @@ def from_gguf(file: Path, dtype: torch.dtype) -> nn.Module:
 def opening(
     path: Path,
     what: str = "transformers cannot open the model",
-    remedy: str = "Check config.json against the weights, or profile a live torch.nn.Module.",
+    remedy: str = "Check config.json against the weights, or profile a live torch.nn.Module. "
+    + WITHOUT_RUNNING,
 ) -> Iterator[Any]:
     """transformers without its progress bars, notes and warnings; its errors become InputErrors.
 

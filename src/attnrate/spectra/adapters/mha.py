@@ -63,7 +63,9 @@ class MultiheadAttention:
             given = _SIGNATURE.bind(*args, **kwargs).arguments
             if see is not None:
                 see(running[0], _call(running[0], given, padding.get(id(running[0].module))))
-            return original(**(given if edit is None else _edited(running[0], given, edit)))
+            # under a watch of all operations torch would come back to this function
+            with torch._C.DisableTorchFunction():
+                return original(**(given if edit is None else _edited(running[0], given, edit)))
 
         def enter(site: Site) -> Callable[..., None]:
             return lambda *_: running.append(site)
@@ -116,9 +118,13 @@ def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
 
 
 def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
+    # detached: in training nothing may be saved for gradients, nor weights be kept by autocast
+    weights, biases = (
+        [x if x is None else x.detach() for x in all_] for all_ in _projections(given)
+    )
     query, key, value = (
-        split(_batched(functional.linear(given[name], weight, bias)), site.heads)
-        for name, weight, bias in zip(("query", "key", "value"), *_projections(given), strict=True)
+        split(_batched(functional.linear(given[name].detach(), weight, bias)), site.heads)
+        for name, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True)
     )
     mask, (queries, keys) = _masks(site, given, len(query))
     if queries is None and padding is not None:
