@@ -51,6 +51,16 @@ def test_it_prints_a_table_a_summary_and_advice_and_writes_a_page(
 
 
 @pytest.mark.slow
+def test_weights_on_disk_give_the_same_answer(model: Path, ids: Path, tmp_path: Path) -> None:
+    words = ("profile", model, "--inputs", ids, "--cut-inputs", "2", "--json")
+    on_disk = ("--device-map", "auto", "--offload", tmp_path / "off", "--device", "auto")
+    plain, disk = (attnrate(*words, *more) for more in ((), on_disk))
+    assert (disk.returncode, disk.stderr) == (0, "")
+    heads = [json.loads(done.stdout)["heads"] for done in (plain, disk)]
+    assert heads[0] == heads[1]
+
+
+@pytest.mark.slow
 def test_weights_only_needs_no_inputs(model: Path) -> None:
     answer = json.loads(attnrate("profile", model, "--weights-only", "--json", new=True).stdout)
     assert len(answer["heads"]) == 4
@@ -81,6 +91,11 @@ def test_weights_only_needs_no_inputs(model: Path) -> None:
         (("--inputs", "IDS", "--length", "9"), "--length is for --text"),
         (("--inputs", "IDS", "--budget", "1"), "budget must be a whole number of at least 2"),
         (("--inputs", "IDS", "--cut-inputs", "-1"), "--cut-inputs must be a whole number"),
+        (("--inputs", "IDS", "--device", "gpu"), "--device is not known to torch: got 'gpu'"),
+        (("--inputs", "IDS", "--dtype", "half"), "--dtype is not known: got 'half'. Choose one of"),
+        (("--inputs", "IDS", "--device-map", "all"), "--device-map is not known: got 'all'"),
+        (("--inputs", "IDS", "--offload", "off"), 'Pass --device-map ("auto") as well'),
+        (("--weights-only", "--device", "cpu"), "does not go with '--device'"),
     ],
 )
 def test_wrong_requests_are_refused_in_words(

@@ -147,6 +147,40 @@ def profile(
             metavar="N",
         ),
     ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where the model computes; auto is a GPU if there is one. Also cuda:1, …",
+            metavar="cpu|cuda|mps|auto",
+            autocompletion=words("cpu", "cuda", "mps", "auto"),
+        ),
+    ] = "cpu",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="Number format of the weights; auto is that of the checkpoint. Spectra are "
+            "computed in float64 in any case.",
+            metavar="auto|float32|bfloat16|float16",
+            autocompletion=words("auto", "float32", "bfloat16", "float16"),
+        ),
+    ] = "float32",
+    device_map: Annotated[
+        str | None,
+        typer.Option(
+            help="auto spreads the layers over GPUs, memory and disk, for a model that does not "
+            "fit on the device (default: all on the device).",
+            metavar="auto",
+            autocompletion=words("auto"),
+        ),
+    ] = None,
+    offload: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --device-map: leave weights on disk, and read each block when it runs. "
+            "What has to be written anew goes into this folder, for as long as the command runs.",
+            metavar="DIR",
+        ),
+    ] = None,
     heads: Annotated[
         int | None,
         typer.Option(
@@ -196,7 +230,13 @@ def profile(
     asked = None if layers is None else _layers(layers)
     Picked.of(asked)
     with Progress(f"opening {model}"):
-        loaded = load_model(model)
+        loaded = load_model(
+            model,
+            device=device,
+            dtype=dtype,  # type: ignore[arg-type]  # `load_model` says which words it knows
+            device_map=device_map,  # type: ignore[arg-type]
+            offload=offload,
+        )
         read = given.read(loaded)
     found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
     advice = advise(found, budget, tolerance=tolerance)

@@ -5,7 +5,7 @@ import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
 from attnrate.spectra.inputs.kinds import Texts, Values, require_not_single
+from attnrate.spectra.offloaded import device_of, weights
 
 Tensor = torch.Tensor
 Batch: TypeAlias = Mapping[str, Tensor] | Tensor
@@ -149,8 +150,13 @@ def require_module(model: object) -> nn.Module:
 
 
 def not_finite(model: nn.Module) -> list[str]:
-    """The names of the model's weights that hold nan or inf."""
-    return [name for name, value in model.named_parameters() if not is_finite(value.detach())]
+    """The names of the model's weights that hold nan or inf; those on disk are read one by one."""
+    found = []
+    for name, value in weights(model):
+        if not is_finite(value):
+            found.append(name)
+        del value  # before the next one is read
+    return found
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -160,6 +166,8 @@ def is_finite(tensor: Tensor) -> bool:
     second tensor of the same size is made.
     """
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    if values.is_floating_point() and values.itemsize == 1:  # formats of 8 bits have no order
+        values = values.to(torch.bfloat16)
     return not values.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(values))).all())
 
 
@@ -241,16 +249,15 @@ def run(model: nn.Module, batch: Batch) -> Any:
     A model that draws random numbers in evaluation (MAE drops patches) draws the same ones in every
     run. The state of the caller's generator is restored afterwards.
     """
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
     given: dict[str, Tensor] = {"inputs": batch} if isinstance(batch, Tensor) else dict(batch)
-    placed: dict[str, Any] = {name: value.to(device) for name, value in given.items()}
-    _check_length(model, placed)
+    there: dict[str, Any] = dict(cast(Mapping[str, Tensor], placed(model, given)))
+    _check_length(model, there)
     takes = inspect.signature(model.forward).parameters
-    if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in placed:
-        placed["use_cache"] = False
+    if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in there:
+        there["use_cache"] = False
     try:
-        with same_random_numbers(device):
-            return model(placed["inputs"]) if isinstance(batch, Tensor) else model(**placed)
+        with same_random_numbers(device_of(model)):
+            return model(there["inputs"]) if isinstance(batch, Tensor) else model(**there)
     except AttnrateError:
         raise
     except (TypeError, ValueError, IndexError, RuntimeError) as problem:
@@ -276,11 +283,24 @@ def first_line(problem: Exception) -> str:
 
 
 def placed(model: nn.Module, batch: Batch) -> Batch:
-    """The batch on the device of the model's first weight."""
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    """The batch on the device on which a model computes.
+
+    For a model of half precision, numbers of the batch come in that format, as its weights do.
+    """
+    device, half = device_of(model), _half(model)
+
+    def there(value: Tensor) -> Tensor:
+        return value.to(device, half if value.is_floating_point() else None)
+
     if isinstance(batch, Tensor):
-        return batch.to(device)
-    return {name: value.to(device) for name, value in batch.items()}
+        return there(batch)
+    return {name: there(value) for name, value in batch.items()}
+
+
+def _half(model: nn.Module) -> torch.dtype | None:
+    """The number format of a model of half precision, by its first weight; None for any other."""
+    first = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
+    return first if first in (torch.bfloat16, torch.float16) else None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch, Inputs
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.cut import Projection, cutting, losses, run_cut
+from attnrate.spectra.estimate import with_float64
 from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import ModelLike, module_of
 from attnrate.spectra.measures import counted, percent
@@ -241,8 +242,8 @@ def _changes(watcher: Watcher, batch: Batch, cut: dict[str, Projection]) -> list
         if kept is not None:
             tokens = kept[number].to(one.device)
             one, two = one[tokens], two[tokens]
-        size = one.double().norm().clamp(min=1e-300)
-        found.append(float((two.double() - one.double()).norm() / size))
+        one, two = with_float64(one).double(), with_float64(two).double()
+        found.append(float((two - one).norm() / one.norm().clamp(min=1e-300)))
     return found
 
 

@@ -20,7 +20,7 @@ from attnrate.spectra import batches
 from attnrate.spectra.attention import weights
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.capture import Call, Edit, Kept, Site
-from attnrate.spectra.estimate import Gram
+from attnrate.spectra.estimate import Gram, with_float64
 from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
@@ -119,7 +119,7 @@ def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
         _emptied(x.repeat_interleave(shared, 1), kept[1]).float() for x in (call.key, call.value)
     )
     # In float64: an oblique projection may have large entries that cancel.
-    short = (query.double() @ cut.to(query.device)).float()
+    short = _projected(query, cut).float()
     query = query.float()
     inputs, heads, T, _ = query.shape
     moved = query.new_zeros(inputs, heads)
@@ -136,7 +136,7 @@ def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
         whole += ((full @ value).square().sum(-1) * seen).sum(-1)
     tokens = counted.sum(-1)[:, None]
     output = (wrong / whole.clamp(min=torch.finfo(whole.dtype).tiny)).sqrt()
-    return Loss((moved / tokens).double().cpu().numpy(), output.double().cpu().numpy())
+    return Loss((moved / tokens).cpu().double().numpy(), output.cpu().double().numpy())
 
 
 def losses(
@@ -189,7 +189,7 @@ def cutting(cut: dict[str, Projection], done: set[str] | None = None) -> Edit:
             return query
         if done is not None:
             done.add(site.name)
-        return (query.double() @ cut[site.name].to(query.device)).to(query)
+        return _projected(query, cut[site.name]).to(query)
 
     return edit
 
@@ -215,6 +215,13 @@ def _joined(parts: Sequence[Loss]) -> Loss:
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.output for part in parts]),
     )
+
+
+def _projected(query: Tensor, cut: Projection) -> Tensor:
+    """The queries after a cut, in float64 or in their own format where the device has none."""
+    wide = with_float64(query).double()
+    made: Tensor = wide @ cut.to(wide.device)
+    return made if wide.device == query.device else made.to(query)
 
 
 def _emptied(x: Tensor, kept: Tensor | None) -> Tensor:

@@ -25,7 +25,7 @@ from attnrate.spectra.checkpoint import (
     open_checkpoint,
     opened,
 )
-from attnrate.spectra.load import from_hub
+from attnrate.spectra.pretrained import from_hub
 from attnrate.training.checkpoint import facts_of
 
 Tensor = torch.Tensor
