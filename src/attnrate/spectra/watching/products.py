@@ -285,7 +285,11 @@ def _call(trace: Weights, value: Tensor, output: Tensor | None) -> Call:
     if logits.per_head is not None:
         query = query * logits.per_head.to(query).view(-1, 1, 1)
     T = query.shape[2]
-    biases = [(bias.expand(-1, -1, T, -1) * by).float() for bias, by in logits.biases]
+    # not copied where its factor is 1: all layers of MPNet share one bias, which is large
+    biases = [
+        (bias if by == 1.0 else bias * by).expand(-1, -1, T, -1).float()
+        for bias, by in logits.biases
+    ]
     bias = sum(biases[1:], biases[0]) if biases else None
     shared = query.shape[1] // logits.key.shape[1]
 
