@@ -140,7 +140,7 @@ def profile(
     from attnrate.report.profile_page import check_folder, write_profile
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
-    from attnrate.spectra.profile import Picked
+    from attnrate.spectra.picked import Picked
     from attnrate.spectra.profile import profile as run
 
     # what can be refused is refused before the work

@@ -1,8 +1,10 @@
 """What a profile says: the spectra of every layer and head as arrays, a table, words, figures."""
 
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -68,6 +70,8 @@ class Profile(Shown):
         layers: The spectra of each profiled layer.
         made_by: Versions, git state and machine, for the record.
         unseen: What looks like attention and is not part of the profile, with the reason.
+        digest: A digest of the model's weights, by which profiles of one model are known to belong
+            together; None where some weights were not in memory.
 
     Examples:
         >>> import torch
@@ -88,6 +92,7 @@ class Profile(Shown):
     layers: tuple[LayerSpectra, ...]
     made_by: Mapping[str, str | bool | None]
     unseen: tuple[Unseen, ...] = ()
+    digest: str | None = None
 
     @property
     def tokens(self) -> Int[Array, " inputs"]:
@@ -236,6 +241,52 @@ class Profile(Shown):
         from attnrate.figures.draw import draw
 
         return draw(ranks_figure(self))
+
+    def join(self, *others: "Profile") -> "Profile":
+        """The profile of all inputs of several profiles of one model.
+
+        Moments are sums, so the joined profile is that of one run on all inputs: pooled spectra and
+        moments differ by rounding alone, the spectra of single inputs are put one after another.
+        So are the measured cuts, each of which was made from the moments of its own profile.
+
+        Args:
+            *others: Profiles of the same model on other inputs, with the same layers and gauge.
+
+        Returns:
+            A profile with the model's name and the numbers of the layers of this one.
+
+        Raises:
+            InputError: A profile is of another model, of other layers or of another gauge; the
+                message says what differs.
+
+        Examples:
+            >>> import torch
+            >>> model = ar.Transformer(2, 1, n=8, m_h=4)
+            >>> one, two = (ar.profile(model, torch.rand(4, 16, 2)) for _ in range(2))
+            >>> len(one.join(two).tokens)
+            8
+
+        """
+        from attnrate.spectra.joined import joined
+
+        return joined([self, *others])
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write all that is known of the profile into a folder, for `load_profile`.
+
+        Args:
+            folder: A folder that is new or empty, or that an earlier call has written.
+
+        Returns:
+            The path of the file in it, `moments.safetensors`.
+
+        Raises:
+            InputError: The folder has something else in it or cannot be written.
+
+        """
+        from attnrate.spectra.saved import save_data
+
+        return save_data(self, folder)
 
     def __str__(self) -> str:
         return _summary(self)
