@@ -11,6 +11,7 @@ from attnrate.figures.draw import draw
 from attnrate.figures.figure import Curves, Figure, Matrix, Violins
 from attnrate.figures.interactive import interactive
 from attnrate.report.profile_figures import law_words, profile_figures
+from attnrate.spectra.estimate import Gram
 from attnrate.spectra.result import Profile
 from attnrate.theory.decay import fit_decay
 
@@ -110,10 +111,12 @@ def test_with_and_without_the_gauge_are_the_same_whichever_is_shown(made: Made) 
 def test_a_head_that_does_nothing_is_drawn_as_nothing(made: Made) -> None:
     profile = made(SMALL)
     (layer,) = profile.layers
+    query, key = layer.moments["logits"]
+    nothing = Gram(0 * key.spread, 0 * key.mean, key.count)
     zero = replace(
         layer,
-        sigma={key: 0 * values for key, values in layer.sigma.items()},
-        pooled={key: 0 * values for key, values in layer.pooled.items()},
+        sigma={place: 0 * values for place, values in layer.sigma.items()},
+        moments={"logits": (query, nothing)},
     )
     figures = profile_figures(replace(profile, layers=(zero,)))
     for figure in figures.values():

@@ -163,7 +163,7 @@ def test_a_position_bias_is_told_apart():
         ({"layers": []}, "no layer was named"),
         ({"cut_inputs": -1}, "cut_inputs must be"),
         ({"model": "folder"}, "must be a torch.nn.Module"),
-        ({"model": nn.Linear(2, 2)}, "no attention that attnrate knows"),
+        ({"model": nn.Linear(2, 2), "inputs": torch.zeros(3, 2)}, "no softmax attention that ran"),
     ],
 )
 def test_wrong_requests(change, words):
@@ -267,7 +267,7 @@ def test_what_goes_wrong_in_looking_is_not_blamed_on_the_inputs(monkeypatch):
     def broken(*_):
         raise ValueError("a defect of ours")
 
-    monkeypatch.setattr("attnrate.spectra.profile.spectra", broken)
+    monkeypatch.setattr("attnrate.spectra.collect.spectra", broken)
     with pytest.raises(ValueError, match="a defect of ours"):
         profile(llama(), tokens())
 

@@ -216,7 +216,7 @@ class Advice(Shown):
         with Progress("cutting heads", after=QUIET) as shown:
             watcher.see(given[0], self._same_heads)
             missing = {*names} - {site.name for site in watcher.sites}
-            require_none("layers that were profiled do not run here", sorted(missing))
+            require_none("the model lacks layers that were profiled", sorted(missing))
             alone = losses(watcher, given, [cut], shown)[0]
             changes: list[float] = []
             for number, batch in enumerate(given, start=1):
@@ -348,7 +348,7 @@ def advise(
 
     """
     asked, chosen = goal(budget, tolerance)
-    predicted = [_predicted(layer, profile.gauge) for layer in profile.layers]
+    predicted = _as_run(profile, [_predicted(layer, profile.gauge) for layer in profile.layers])
     curves = [each for each, _ in predicted]
     if asked is not None:
         require_whole("budget", asked, len(curves))
@@ -394,6 +394,23 @@ def _predicted(layer: LayerSpectra, gauge: Gauge) -> tuple[_Curves, bool]:
     # No more than all of the attention can move.
     low, value, high = (np.minimum(end[:, None] * tail, 1.0).max(0) for end in ends)
     return (low, value, high), all(each.count > 0 for each in factors)
+
+
+def _as_run(profile: Profile, predicted: list[tuple[_Curves, bool]]) -> list[tuple[_Curves, bool]]:
+    """The predictions, the worst of its runs for a module that runs several times in a pass.
+
+    Its weights are there once, so its heads have one size.
+    """
+    runs: dict[str, list[int]] = {}
+    for place, layer in enumerate(profile.layers):
+        runs.setdefault(layer.name.split("#")[0], []).append(place)
+    found = list(predicted)
+    for places in runs.values():
+        ends = zip(*(predicted[place][0] for place in places), strict=True)
+        low, value, high = (np.maximum.reduce(curves) for curves in ends)
+        for place in places:
+            found[place] = (low, value, high), predicted[place][1]
+    return found
 
 
 def _tokens(layer: LayerSpectra) -> int:

@@ -64,7 +64,7 @@ def understood(call: Call, kept: tuple[Tensor | None, Tensor | None]) -> bool:
     """Whether the weights that `weights` computes give the output that the model computed.
 
     The first row of the batch and its first queries are looked at. A call without an output, or
-    with one that is not finite, cannot be held against it and counts as understood.
+    with numbers that are not finite, cannot be held against it and counts as understood.
     """
     if call.output is None:
         return True
@@ -82,7 +82,7 @@ def understood(call: Call, kept: tuple[Tensor | None, Tensor | None]) -> bool:
     if kept[0] is not None:
         there = kept[0][0, rows]
         made, given = made[:, :, there], given[:, :, there]
-    if not bool(torch.isfinite(given).all()):
+    if not all(bool(torch.isfinite(x).all()) for x in (given, query, key)):
         return True
     size = given.norm().clamp(min=1e-30)
     return float((made - given).norm() / size) <= _LIMITS.get(call.query.dtype, _COARSE)

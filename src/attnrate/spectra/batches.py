@@ -1,6 +1,7 @@
 """Inputs of a model as batches, and running the model on them without changing it."""
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -28,6 +29,9 @@ first axis of each counts the inputs. Several batches are a list, a DataLoader, 
 """
 
 _SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
+# What a batch of text may come with: pictures and sound of all inputs, one after another
+_PACKED = re.compile("pixel|image|video|audio|input_features|feature_attention")
+_MAIN = ("input_ids", "inputs_embeds", "decoder_input_ids")
 _WAY_OUT = (
     "Pass a tensor, a dictionary of tensors by the names of the model's arguments, or batches of "
     "either one after another."
@@ -121,6 +125,8 @@ def size(batch: Batch) -> int:
     if isinstance(batch, Tensor):
         return int(batch.shape[0])
     own = {name: value for name, value in batch.items() if not _for_all(name, value)}
+    if any(name in own for name in _MAIN):
+        own = {name: value for name, value in own.items() if not _PACKED.match(name)} or own
     sizes = {name: int(value.shape[0]) for name, value in own.items()}
     most = max(sizes.values(), default=1)
     if any(one not in (1, most) for one in sizes.values()):
@@ -137,11 +143,25 @@ def _for_all(name: str, value: Tensor) -> bool:
     return name in _SHARED and value.dim() == 2
 
 
+def is_separable(batch: Batch) -> bool:
+    """Whether the inputs of a batch can be taken apart: all of its entries have one row for each.
+
+    Pictures of several inputs that are packed into one long sequence cannot.
+    """
+    if isinstance(batch, Tensor):
+        return True
+    whole = size(batch)
+    rows = (value.shape[0] for name, value in batch.items() if not _for_all(name, value))
+    return all(one in (1, whole) for one in rows)
+
+
 def pick(batch: Batch, inputs: list[int]) -> Batch:
-    """The batch of those inputs whose numbers are given."""
+    """The batch of those inputs whose numbers are given; the whole batch where that is all."""
     if isinstance(batch, Tensor):
         return batch[inputs]
     whole = size(batch)
+    if len(inputs) == whole:
+        return batch
     return {
         name: value if value.shape[0] == 1 < whole or _for_all(name, value) else value[inputs]
         for name, value in batch.items()

@@ -67,6 +67,7 @@ def layer_of(
         A piece of the layer's record, to be joined with those of other batches.
 
     """
+    _require_inputs_first(site, call, batch)
     bias = None if call.bias is None else call.bias[0].detach().float().cpu().numpy()
     causal = is_causal(call)
     kept = kept_tokens(site, call, batch)
@@ -98,6 +99,19 @@ def layer_of(
         cuts={},
         bias=bias,
     )
+
+
+def _require_inputs_first(site: Site, call: Call, batch: Batch) -> None:
+    """Raise an InputError when the layer takes the batch's second axis for that of the inputs."""
+    rows, tokens = call.query.shape[0], call.query.shape[2]
+    for value in [batch] if isinstance(batch, Tensor) else batch.values():
+        if value.dim() >= 3 and tuple(value.shape[:2]) == (tokens, rows) and rows != tokens:
+            raise InputError(
+                f"{site.name} sees another number of inputs than the batch has along its first "
+                f"axis, {tokens}",
+                rows,
+                "Put the inputs along the first axis (batch_first=True).",
+            )
 
 
 def _for_cuts(query: Gram, key: Gram, held: list[int], inputs: int) -> tuple[Gram, Gram]:

@@ -204,6 +204,8 @@ def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[Held]:
         last_chance = following is None and not others
         free = (0 if held else size // 2) if last_chance else size
         taken = min(wanted - held, free)
+        if 0 < taken < size and not batches.is_separable(batch):
+            taken = 0
         held += taken
         others = others or taken < size
         yield batch, list(range(taken))

@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,7 @@ class Profile(Shown):
         >>> found.sigma(layer=0, head=1).shape  # each input's singular values
         (4, 4)
         >>> list(found.to_frame().columns)[:6]
-        ['layer', 'name', 'kind', 'head', 'm_h', 'sigma_1']
+        ['layer', 'name', 'kind', 'part', 'head', 'm_h']
 
     """
 
@@ -305,6 +306,7 @@ class Profile(Shown):
             "layer": number,
             "name": layer.name,
             "kind": layer.kind,
+            "part": self.parts[layer.name],
             "head": head,
             "m_h": layer.m_h,
             "sigma_1": float(pooled[0]),
@@ -370,7 +372,7 @@ def _decay(sigma: tuple[float, ...]) -> Decay:
 def _summary(profile: Profile) -> str:
     """The profile in a few lines."""
     frame = profile.to_frame()
-    lines = [_head(profile), *(_share(frame, share) for share in SHARES)]
+    lines = [_head(profile), *_where(profile), *(_share(frame, share) for share in SHARES)]
     lines.append(_gauge(profile, frame))
     if any(layer.rotary for layer in profile.layers):
         lines.append(
@@ -399,6 +401,25 @@ def _head(profile: Profile) -> str:
         f"{counted(heads, 'head')} of size "
         f"{' and '.join(map(str, sizes))}; {counted(len(tokens), 'input')} of {span} tokens."
     )
+
+
+def _where(profile: Profile) -> list[str]:
+    """Sentences on the parts of the model, on modules that run several times, and on the unseen."""
+    said = []
+    parts = Counter(profile.parts.values())
+    if len(parts) > 1:
+        counts = (f"{part or 'the rest'} ({counted(n, 'layer')})" for part, n in parts.items())
+        said.append(f"Parts: {', '.join(counts)}.")
+    again = sorted({layer.name.split("#")[0] for layer in profile.layers if layer.run > 1})
+    if again:
+        names = ", ".join(again[:3]) + (f" and {len(again) - 3} more" if len(again) > 3 else "")
+        said.append(
+            f"Modules that run several times in a pass: {names}. Each run is a layer of its own; "
+            f"the second is called {again[0]}#2."
+        )
+    if profile.unseen:
+        said.append("Not part of the profile: " + "; ".join(map(str, profile.unseen)) + ".")
+    return said
 
 
 def _share(frame: "pd.DataFrame", share: float) -> str:
