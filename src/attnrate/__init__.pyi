@@ -168,6 +168,7 @@ from .spectra.read import read_images as read_images
 from .spectra.read import read_text as read_text
 from .spectra.layer import LayerSpectra as LayerSpectra
 from .spectra.result import Profile as Profile
+from .spectra.saved import load_profile as load_profile
 from .spectra.weights_only import LayerWeights as LayerWeights
 from .spectra.weights_only import WeightSpectra as WeightSpectra
 from .spectra.weights_only import weight_spectra as weight_spectra

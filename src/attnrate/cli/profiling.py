@@ -1,11 +1,13 @@
 """The command profile."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnrate.cli.completing import words
+from attnrate.cli.completing import ENGINES, words
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
 from attnrate.errors import InputError, require_whole
 from attnrate.progress import Progress
@@ -119,6 +121,31 @@ def profile(
             help="With --weights-only: heads per layer, where no config.json says it.", metavar="N"
         ),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep finished batches in this folder: after an interruption, the same command "
+            "goes on there (default: nothing is kept).",
+            metavar="DIR",
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where the model runs: local (this process), ray, or the address "
+            "ray://HOST:PORT of a Ray cluster.",
+            metavar="ENGINE",
+            autocompletion=words(*ENGINES),
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="With --engine ray: number of processes that hold the model (default: one on "
+            "each machine).",
+            metavar="N",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure what a trained model's attention uses, head by head, and advise smaller heads.
@@ -142,6 +169,8 @@ def profile(
     from attnrate.spectra.load import load_model
     from attnrate.spectra.picked import Picked
     from attnrate.spectra.profile import profile as run
+    from attnrate.spectra.resume import require_resume
+    from attnrate.spectra.runners import runner_of
 
     # what can be refused is refused before the work
     goal(budget, tolerance)
@@ -149,18 +178,42 @@ def profile(
     require_whole("cut_inputs", cut_inputs, 0)
     if out is not None:
         check_folder(out)
+    require_resume("resume", resume)
     asked = None if layers is None else _layers(layers)
     Picked.of(asked)
-    with Progress(f"opening {model}"):
-        loaded = load_model(model)
-        read = _read(loaded, given, length, batch, limit)
-    found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
+    # the cluster is looked for before a large model is opened
+    with runner_of(engine, workers).session(), _kept(resume):
+        with Progress(f"opening {model}"):
+            loaded = load_model(model)
+            read = _read(loaded, given, length, batch, limit)
+        found = run(
+            loaded,
+            read,
+            modulo,
+            layers=asked,
+            cut_inputs=cut_inputs,
+            resume=resume,
+            engine=engine,
+            workers=workers,
+        )
     advice = advise(found, budget, tolerance=tolerance)
     page = None
     if out is not None:
         with Progress("writing the page"):
             page = write_profile(found, out, advice)
     _tell(found, advice, page, as_json)
+
+
+@contextmanager
+def _kept(resume: Path | None) -> Iterator[None]:
+    """Let an interruption say what is kept in the folder of --resume."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if resume is None or not resume.exists():
+            raise
+        said = f"stopped; finished batches are kept in {resume}, the same command goes on"
+        raise type(stopped)(said) from None
 
 
 def _require_one(given: dict[str, Path | None]) -> None:

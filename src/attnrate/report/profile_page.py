@@ -20,6 +20,7 @@ from attnrate.report.profile_words import INTRO, SECTIONS, meanings
 from attnrate.report.skeleton import render, require_extra
 from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.result import Profile
+from attnrate.spectra.saved import write_data
 from attnrate.words import Gauge
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ _SHARES = (0.05, 0.5, 0.95)  # quantiles over inputs that are kept
 
 
 def write_profile(profile: object, folder: object, advice: object = None) -> Path:
-    """Write index.html, figures/, heads.csv and profile.json, and return the path of index.html.
+    """Write index.html and the files beside it, and return the path of index.html.
+
+    The files are figures/, heads.csv, profile.json, and moments.safetensors for `load_profile`.
 
     The folder must be new, empty, or one that an earlier call has made. Either all files are
     written or none.
@@ -57,6 +60,7 @@ def write_profile(profile: object, folder: object, advice: object = None) -> Pat
             save_figure(figure, fresh / FIGURES)
         (fresh / "heads.csv").write_bytes(table.encode())
         (fresh / "profile.json").write_bytes((plain + "\n").encode())
+        write_data(profile, fresh)
         (fresh / PAGE).write_bytes(page.encode())
     return place / PAGE
 
