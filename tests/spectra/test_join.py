@@ -40,7 +40,9 @@ def moments(layer: ar.LayerSpectra) -> list[np.ndarray]:
 # a rotary embedding with shared keys; a position bias that all layers share
 @pytest.mark.parametrize("family", ["qwen3", "mpnet"])
 @pytest.mark.parametrize("cut_inputs", [0, 2])
-def test_two_halves_make_the_whole(tiny: Callable[[str], Any], family: str, cut_inputs: int) -> None:
+def test_two_halves_make_the_whole(
+    tiny: Callable[[str], Any], family: str, cut_inputs: int
+) -> None:
     made = tiny(family)
     given = batches(made)
     whole = ar.profile(made.model, given, cut_inputs=cut_inputs)

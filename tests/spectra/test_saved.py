@@ -187,7 +187,7 @@ def test_what_is_no_folder_of_a_profile_is_refused(tmp_path: Path) -> None:
 def test_a_truncated_file_is_refused(folder: Path, kept: int) -> None:
     whole = (folder / DATA).read_bytes()
     (folder / DATA).write_bytes(whole[:kept])
-    with pytest.raises(InputError, match="moments.safetensors is truncated or damaged"):
+    with pytest.raises(InputError, match=r"moments\.safetensors is truncated or damaged"):
         ar.load_profile(folder)
 
 

@@ -57,7 +57,7 @@ class Dealer:
                 "some weights of this {value} are not in memory, so that workers cannot be given "
                 "the same model",
                 type(module_of(work.model)).__name__,
-                "Pass engine='local', or open the model without weights on disk.",
+                "Use the engine local, or open the model without weights on disk.",
             )
         done = 0
         if not work.gathered.order:
@@ -148,7 +148,7 @@ class _Deal:
                 f"this {{value}} cannot be sent to the workers ({type(problem).__name__}: "
                 f"{first_line(problem)})",
                 type(model).__name__,
-                "Pass engine='local', or save the model in a folder and open it by load_model.",
+                "Use the engine local, or save the model in a folder and open it by load_model.",
             ) from problem
 
     def _answer(self, reference: Any) -> Answer | AttnrateError | str:

@@ -30,7 +30,7 @@ COMMAND = "profile --resume"
 #: Seconds of work between two writings, at least
 EVERY = 10.0
 #: How many times as long as a writing took the work before the next one lasts, at least
-_RARELY = 20
+RARELY = 20.0
 _STATE, _LOCK = "state.safetensors", "state.lock"
 _KIND = "state"
 _DIGESTS = "batches"
@@ -216,7 +216,7 @@ class State:
             ) from problem
         self._written = piece.batches
         self._since = time.monotonic()
-        self._wait = max(EVERY, _RARELY * (self._since - start))
+        self._wait = max(EVERY, RARELY * (self._since - start))
 
     def _require_same(self, facts: Facts) -> None:
         """Raise an InputError when a state is of another model or of another request."""
@@ -231,12 +231,15 @@ class State:
         }
         for name, value in self._request.items():
             if theirs[name] != value:
-                shown = theirs[name][:12] if name == "digest" and theirs[name] else theirs[name]
-                raise InputError(
-                    f"the interrupted run in this folder was of {words[name]}",
-                    shown,
-                    _ANOTHER_FOLDER,
-                )
+                said = f"the interrupted run in this folder was of {words[name]}"
+                raise InputError(said, _shown(name, theirs[name]), _ANOTHER_FOLDER)
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A part of a request as an error shows it."""
+    if name == "digest" and isinstance(value, str):
+        return value[:12]
+    return "all" if name == "layers" and value is None else value
 
 
 def _remove_folder(folder: Path) -> None:

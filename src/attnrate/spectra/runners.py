@@ -72,7 +72,7 @@ def runner_of(engine: object, workers: object = None) -> Runner:
             raise InputError(
                 "workers is for the engine ray; the engine local runs the model in this process",
                 count,
-                "Leave workers out, or pass engine='ray'.",
+                "Leave out workers, or use the engine ray.",
             )
         return Here()
     from attnrate.spectra.dealt import Dealer

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnrate.errors import AttnrateError, InputError
+from attnrate.errors import AttnrateError
 from attnrate.spectra.digest import weights_digest
 from attnrate.spectra.gather import Gathered, Piece, piece_of
 from attnrate.spectra.load import load_model
@@ -127,7 +127,7 @@ def _opened(source: Source) -> nn.Module | None:
         return None
     try:
         model = load_model(source.path).model
-    except InputError:
+    except AttnrateError:  # the driver sends the model, or fails itself
         return None
     return model if weights_digest(model) == source.digest else None
 
