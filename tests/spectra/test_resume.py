@@ -268,7 +268,7 @@ def test_a_wrong_request_leaves_no_folder_behind(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     of_a_page = tmp_path / "page"
-    ar.profile(model(), inputs()).save(of_a_page)
+    ar.profile(model(), inputs()).save(of_a_page, page=False)
     for folder in (tmp_path, of_a_page):
         before = sorted(folder.iterdir())
         with pytest.raises(InputError, match="was not made by attnrate profile --resume"):

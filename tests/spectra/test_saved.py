@@ -118,7 +118,7 @@ def test_every_field_comes_back_bit_for_bit(
 ) -> None:
     found = profile_of(drawn)
     folder = tmp_path_factory.mktemp("saved")
-    assert found.save(folder) == folder / DATA
+    assert found.save(folder, page=False) == folder / DATA
     assert differences(ar.load_profile(folder), found) == []
 
 
@@ -131,7 +131,7 @@ def found() -> ar.Profile:
 
 @pytest.fixture
 def folder(found: ar.Profile, tmp_path: Path) -> Path:
-    found.save(tmp_path / "saved")
+    found.save(tmp_path / "saved", page=False)
     return tmp_path / "saved"
 
 
@@ -148,21 +148,31 @@ def test_a_bias_that_layers_share_is_kept_once(found: ar.Profile, tmp_path: Path
         replace(found.layers[0], number=number, name=str(number), bias=bias.copy())
         for number in range(12)
     )
-    path = replace(found, layers=many).save(tmp_path / "saved")
+    path = replace(found, layers=many).save(tmp_path / "saved", page=False)
     assert path.stat().st_size < 2 * bias.nbytes
     layers = ar.load_profile(tmp_path / "saved").layers
     assert layers[0].bias is layers[11].bias
 
 
 def test_a_saved_profile_replaces_an_earlier_one(found: ar.Profile, folder: Path) -> None:
-    replace(found, model="another").save(folder)
+    replace(found, model="another").save(folder, page=False)
     assert ar.load_profile(folder).model == "another"
+
+
+def test_a_page_is_opened_too_and_not_left_with_the_numbers_of_another(
+    found: ar.Profile, tmp_path: Path
+) -> None:
+    found.save(tmp_path / "page")
+    assert differences(ar.load_profile(tmp_path / "page"), found) == []
+    with pytest.raises(InputError, match="has the page of an earlier profile"):
+        replace(found, model="another").save(tmp_path / "page", page=False)
+    assert ar.load_profile(tmp_path / "page").model == "small"
 
 
 def test_a_folder_of_something_else_is_not_written_to(found: ar.Profile, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="was not made by attnrate profile"):
-        found.save(tmp_path)
+        found.save(tmp_path, page=False)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 

@@ -130,7 +130,7 @@ def profile(
         unseen = watcher.unseen()
         done = [*state.gathered.piece().layers]
         if not done:
-            raise _nothing_seen(module, unseen)
+            raise nothing_seen(module, unseen)
         if unseen:
             warnings.warn(
                 "attention that could not be read is left out: " + "; ".join(map(str, unseen)),
@@ -171,7 +171,8 @@ def _how_far(done: int, total: int | None) -> tuple[str, float | None]:
     return f"spectra: batch {done}{of}", None if total is None else done / total
 
 
-def _nothing_seen(model: nn.Module, unseen: list[Unseen]) -> InputError:
+def nothing_seen(model: nn.Module, unseen: list[Unseen]) -> InputError:
+    """The error for a model none of whose attention was seen; `unseen` looks like attention."""
     if unseen:
         return InputError(
             f"none of the attention of this {type(model).__name__} could be read: {{value}}",

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from attnrate.errors import InputError, require_choice
 from attnrate.folders import as_path, filled_at_once
+from attnrate.pages.facts import PAGE
 from attnrate.settings import by, checked
 from attnrate.spectra.arrays_file import read_packed, write_packed
 from attnrate.spectra.packed import BrokenError, Facts, Packed, unpack
@@ -19,7 +20,7 @@ _COMMAND = "profile"
 
 
 def save_data(profile: Profile, folder: str | os.PathLike[str]) -> Path:
-    """Write a profile into a folder that is new, empty or of an earlier profile.
+    """Write a profile without a page, into a folder that is new, empty or of such a profile.
 
     Args:
         profile: The profile.
@@ -29,6 +30,12 @@ def save_data(profile: Profile, folder: str | os.PathLike[str]) -> Path:
         The path of the file.
 
     """
+    if (as_path(folder) / PAGE).exists():
+        raise InputError(
+            "the folder has the page of an earlier profile, which would no longer fit",
+            str(folder),
+            "Name another folder, or save the page as well.",
+        )
     with filled_at_once(folder, _COMMAND) as fresh:
         write_data(profile, fresh)
     return as_path(folder) / DATA
