@@ -15,11 +15,9 @@ _ANOTHER = "a profile of another model cannot be joined"
 _SAME_MODEL = "Join profiles of one model, with the same weights."
 
 
-def joined(profiles: Sequence[Profile]) -> Profile:
+def joined(first: Profile, others: Sequence[object]) -> Profile:
     """The profile of all inputs of some profiles; an InputError unless they belong together."""
-    first, *others = profiles
-    for other in others:
-        _require_alike(first, other)
+    profiles = [first, *(_require_alike(first, other) for other in others)]
     gathered = Gathered()
     numbers = {layer.name: layer.number for layer in first.layers}
     for each in profiles:
@@ -37,8 +35,8 @@ def joined(profiles: Sequence[Profile]) -> Profile:
     )
 
 
-def _require_alike(one: Profile, other: object) -> None:
-    """Raise an InputError that names what differs between two profiles."""
+def _require_alike(one: Profile, other: object) -> Profile:
+    """`other` itself; an InputError that names in what it differs from a profile of the model."""
     if not isinstance(other, Profile):
         raise InputError("this is not a profile", type(other).__name__, "Call profile() first.")
     if one.gauge != other.gauge:
@@ -63,6 +61,7 @@ def _require_alike(one: Profile, other: object) -> None:
     for name, layer in known.items():
         _require_alike_layers(layer, theirs[name])
     _require_same_weights(one, other)
+    return other
 
 
 def _require_alike_layers(one: LayerSpectra, other: LayerSpectra) -> None:

@@ -267,7 +267,7 @@ class Profile(Shown):
         """
         from attnrate.spectra.joined import joined
 
-        return joined([self, *others])
+        return joined(self, others)
 
     def save(
         self,

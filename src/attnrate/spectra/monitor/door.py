@@ -23,7 +23,7 @@ from attnrate.spectra.watching.watcher import Watcher
 Tensor = torch.Tensor
 _COMPILED = "OptimizedModule"  # the class that torch.compile makes; its file is slow to import
 Wanted = Callable[[int, str], bool]
-"""Whether a layer is asked for, by its number and its site."""
+"""Whether a layer is asked for, by its number and its name."""
 
 
 class Door:
