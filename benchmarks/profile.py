@@ -288,7 +288,7 @@ def laws() -> None:
 def ray() -> None:
     """The same profile in this process, and by one and by two workers of Ray on this machine."""
     loaded = load_model(model_weights("minilm"))
-    given = list(read_text(loaded, sample_text(), 256, 4, 96))
+    given = list(read_text(loaded, sample_text(), 256, 4, 64))
     before, there = torch.get_num_threads(), cores()
     torch.set_num_threads(there)
     print(f"ray: MiniLM, {len(given)} batches of 4 x 256 tokens, no cuts, on {there} cores")

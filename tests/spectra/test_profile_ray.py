@@ -20,6 +20,7 @@ import attnrate as ar
 from attnrate.errors import InputError, WorkerError
 from attnrate.spectra.adapters import register, registered, unregister
 from attnrate.spectra.dealt import threads_of
+from attnrate.spectra.digest import formats_of, weights_digest
 from attnrate.spectra.gather import Gathered, Piece, piece_of
 from attnrate.spectra.picked import Picked
 from attnrate.spectra.runners import runner_of
@@ -154,13 +155,19 @@ def test_workers_open_the_model_from_its_folder_or_are_sent_it(
     assert not ray.is_initialized()
 
 
+def source_of(digest: str | None, path: str | None, formats: list[str] | None = None) -> Source:
+    there = ["torch.float32 cpu"] if formats is None else formats
+    threads = torch.get_num_threads()
+    return Source(digest, there, path, (), Picked(None), Memory(), threads)
+
+
 def test_a_worker_says_what_the_driver_would_have_seen(vit: ar.LoadedModel) -> None:
     chunk = [(batch, []) for batch in images(3)]
     watcher, gathered = Watcher(vit.model), Gathered()
     for batch, held in chunk:
         gathered.add(piece_of(watcher, batch, held, Picked(None), gathered.order))
     digest = ar.profile(vit, images(1), cut_inputs=0).digest
-    source = Source(digest, str(vit.folder), (), Picked(None), Memory(), torch.get_num_threads())
+    source = source_of(digest, str(vit.folder))
     answer = measure(source, chunk, [])
     assert isinstance(answer, Answer)
     assert differences(answer.piece(), gathered.piece()) == []
@@ -174,8 +181,16 @@ def test_a_worker_that_does_not_find_the_same_weights_asks_for_them(
     vit: ar.LoadedModel, tmp_path: Path, digest: str | None, path: str | None
 ) -> None:
     where = None if path is None else str(tmp_path / path)
-    source = Source(digest, where, (), Picked(None), Memory(), torch.get_num_threads())
-    assert measure(source, [], []) == NO_MODEL
+    assert measure(source_of(digest, where), [], []) == NO_MODEL
+
+
+def test_a_worker_does_not_take_the_same_weights_in_another_number_format(
+    vit: ar.LoadedModel,
+) -> None:
+    digest = weights_digest(vit.model)
+    assert weights_digest(vit.model.double()) == digest
+    other = source_of(digest, str(vit.folder), formats_of(vit.model))
+    assert measure(other, [], []) == NO_MODEL
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,7 @@ def test_layers_that_run_on_some_batches_alone_keep_their_numbers(tmp_path: Path
         ({"inputs": [each.double() for each in inputs()]}, "first in batch 1"),
         ({"model": model(1)}, "interrupted run in this folder was of a model with other weights"),
         ({"model": nn.Sequential(model())}, "a model of another class: got 'Transformer'"),
+        ({"model": model().double()}, r"another number format.*got \['torch.float32 cpu'\]"),
         ({"layers": [0]}, "was of other layers: got 'all'"),
         ({"cut_inputs": 0}, r"another number of inputs for cuts \(cut_inputs\): got 4"),
     ],

@@ -19,6 +19,7 @@ from attnrate.fitting.engines import cores
 from attnrate.fitting.engines.cluster import RETRIES, Cluster
 from attnrate.spectra.adapters import registered
 from attnrate.spectra.batches import Batch, first_line
+from attnrate.spectra.digest import formats_of
 from attnrate.spectra.gather import Piece, piece_of
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of
 from attnrate.spectra.picked import Picked
@@ -84,6 +85,7 @@ class _Deal:
         self._looked, self._seats = -_LOOK_AGAIN, 1
         self._source = Source(
             digest=work.digest,
+            formats=formats_of(module_of(work.model)),
             path=_path(work.model),
             order=tuple(work.gathered.order),
             picked=_by_name(work.picked, work.gathered.order),
@@ -157,7 +159,10 @@ class _Deal:
         except self._ray.exceptions.RayTaskError as problem:
             cause = problem.cause if isinstance(problem.cause, Exception) else problem
             said = f"{type(cause).__name__}: {first_line(cause)}"
-            raise WorkerError(f"the model failed in a worker of the Ray cluster: {said}") from cause
+            lacks = " Install it on every machine." if isinstance(cause, ImportError) else ""
+            raise WorkerError(
+                f"the model failed in a worker of the Ray cluster ({said}).{lacks}"
+            ) from cause
         except self._ray.exceptions.RayError as problem:
             raise WorkerError(
                 f"Ray gave up on some batches after {RETRIES} more attempts "

@@ -49,6 +49,11 @@ def _some_values(parameter: Tensor) -> bytes:
     return wide.to(torch.float64).numpy().tobytes()
 
 
+def formats_of(model: nn.Module) -> list[str]:
+    """The number formats of a model's parameters and the kinds of devices that hold them."""
+    return sorted({f"{value.dtype} {value.device.type}" for value in model.parameters()})
+
+
 def batch_digest(batch: Batch, held: list[int]) -> bytes:
     """A digest of all numbers of a batch, and of which inputs are held out: 32 bytes."""
     found = hashlib.sha256(repr(held).encode())

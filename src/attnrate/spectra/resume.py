@@ -20,7 +20,7 @@ from attnrate.files import alone
 from attnrate.folders import MARK, look_at, write_mark
 from attnrate.spectra.arrays_file import read_packed, write_packed
 from attnrate.spectra.batches import Batch
-from attnrate.spectra.digest import batch_digest
+from attnrate.spectra.digest import batch_digest, formats_of
 from attnrate.spectra.gather import Gathered, Piece
 from attnrate.spectra.packed import BrokenError, Facts, Packed, unpack
 from attnrate.spectra.picked import Picked
@@ -77,6 +77,7 @@ class State:
         self._request: Facts = {
             "model": type(model).__name__,
             "digest": digest,
+            "formats": formats_of(model),
             "layers": asked,
             "cut_inputs": cut_inputs,
         }
@@ -226,6 +227,7 @@ class State:
         words = {
             "model": "a model of another class",
             "digest": "a model with other weights",
+            "formats": "a model in another number format or on another device",
             "layers": "other layers",
             "cut_inputs": "another number of inputs for cuts (cut_inputs)",
         }

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError
-from attnrate.spectra.digest import weights_digest
+from attnrate.spectra.digest import formats_of, weights_digest
 from attnrate.spectra.gather import Gathered, Piece, piece_of
 from attnrate.spectra.load import load_model
 from attnrate.spectra.packed import Facts, Packed, unpack
@@ -29,6 +29,7 @@ class Source:
 
     Attributes:
         digest: The digest of the model's weights, by which files are known to hold it.
+        formats: Its number formats and devices, in which files have to be opened as well.
         path: A folder or file with the model, if it was opened from one.
         order: The names of the layers that ran on the first batch.
         picked: The layers that are asked for, by name.
@@ -39,6 +40,7 @@ class Source:
     """
 
     digest: str | None
+    formats: list[str]
     path: str | None
     order: tuple[str, ...]
     picked: Picked
@@ -129,7 +131,8 @@ def _opened(source: Source) -> nn.Module | None:
         model = load_model(source.path).model
     except AttnrateError:  # the driver sends the model, or fails itself
         return None
-    return model if weights_digest(model) == source.digest else None
+    same = (weights_digest(model), formats_of(model)) == (source.digest, source.formats)
+    return model if same else None
 
 
 def _fetched(reference: Any) -> nn.Module:
