@@ -1,14 +1,15 @@
 """A callback for Lightning."""
 
 import functools
+import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
 from attnrate.errors import InputError
-from attnrate.extras import is_installed
 from attnrate.spectra.monitor.loggers import loggers
 from attnrate.spectra.monitor.monitor import Monitor
-from attnrate.spectra.monitor.options import MonitorSettings, Options, options_of
+from attnrate.spectra.monitor.options import MonitorSettings, Options, options, require_settings
 from attnrate.spectra.monitor.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -50,22 +51,27 @@ def lightning_callback(**settings: Unpack[MonitorSettings]) -> LightningMonitor:
         >>> # Trainer(callbacks=[ar.lightning_callback(every=100)]).fit(module, loader)
 
     """
-    options = options_of("lightning_callback", **settings)
-    home = next((name for name in _PACKAGES if is_installed(name.partition(".")[0])), None)
-    if home is None:
-        raise InputError(
-            "a callback of Lightning needs lightning, which is not installed; settings",
-            settings,
-            "Install it: pip install lightning",
-        )
-    callback: LightningMonitor = _callback_class(home)(options)
+    require_settings("lightning_callback", settings)
+    chosen = options(**settings)
+    callback: LightningMonitor = _callback_class(_base(settings))(chosen)
     return callback
 
 
-@functools.cache
-def _callback_class(home: str) -> Any:
-    base: Any = import_module(home).Callback
+def _base(settings: MonitorSettings) -> Any:
+    """The class Callback of Lightning; where both packages are there, of the one that is in use."""
+    used = [name for name in _PACKAGES if sys.modules.get(name) is not None]
+    for name in (*used, *_PACKAGES):
+        with suppress(ImportError):
+            return import_module(name).Callback
+    raise InputError(
+        "lightning_callback needs lightning, which is not installed; its settings",
+        settings,
+        "Install it: pip install lightning",
+    )
 
+
+@functools.cache
+def _callback_class(base: Any) -> Any:
     class AttentionMonitor(base):  # type: ignore[misc]
         """The callback; a class made late, because it derives from one of Lightning."""
 

@@ -1,23 +1,21 @@
 """The monitor: what attention heads use, recorded while a model is trained."""
 
-from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
 
-from attnrate.errors import InputError, require_whole
-from attnrate.settings import by, checked
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.settings import Count, Natural, Switch, by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.load import ModelLike, module_of, require_model
 from attnrate.spectra.measures import counted
 from attnrate.spectra.monitor.drawn import spread, steps_figure
-from attnrate.spectra.monitor.loggers import LogTo
-from attnrate.spectra.monitor.options import options_of
-from attnrate.spectra.monitor.record import COLUMNS, LayerRecord
+from attnrate.spectra.monitor.options import Beyond, LayersLike, Log, options
+from attnrate.spectra.monitor.record import COLUMNS, MEASURES, LayerRecord
 from attnrate.spectra.monitor.recorder import Recorder
 from attnrate.spectra.profile import Layers, Picked, require_layers
-from attnrate.words import Gauge
+from attnrate.words import GaugeLike
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,31 +79,22 @@ class Monitor(Shown):
 
     """
 
+    @checked
     def __init__(
         self,
-        model: ModelLike,
-        every: int = 100,
-        batches: int = 2,
+        model: Annotated[ModelLike, by(require_model)],
+        every: Count = 100,
+        batches: Count = 2,
         *,
-        log: LogTo | Sequence[LogTo] | None = None,
-        layers: Layers | None = None,
-        gauge: Gauge | None = "softmax",
-        beyond: int | float = 0.5,
-        each_head: bool = False,
-        start: int = 0,
+        log: Log = None,
+        layers: LayersLike = None,
+        gauge: GaugeLike = "softmax",
+        beyond: Beyond = 0.5,
+        each_head: Switch = False,
+        start: Natural = 0,
     ) -> None:
-        options = options_of(
-            "Monitor",
-            every=every,
-            batches=batches,
-            log=log,
-            layers=layers,
-            gauge=gauge,
-            beyond=beyond,
-            each_head=each_head,
-        )
-        module = module_of(require_model("model", model))
-        self._recorder = Recorder(module, options, require_whole("start", start, 0))
+        chosen = options(every, batches, log, layers, gauge, beyond, each_head)
+        self._recorder = Recorder(module_of(model), chosen, start)
 
     @classmethod
     def _of(cls, recorder: Recorder) -> "Monitor":
@@ -161,12 +150,7 @@ class Monitor(Shown):
         rows = [row for record in self._recorder.records for row in record.rows()]
         return pd.DataFrame(rows, columns=[*COLUMNS])
 
-    @checked
-    def plot(
-        self,
-        measure: Measure = "rank99",
-        layers: Annotated[Layers | None, by(require_layers)] = None,
-    ) -> "Drawing":
+    def plot(self, measure: Measure = "rank99", layers: Layers | None = None) -> "Drawing":
         """Draw a measure over the steps: for each layer the median over heads, least to largest.
 
         Args:
@@ -182,14 +166,16 @@ class Monitor(Shown):
         """
         from attnrate.figures.draw import draw
 
+        shown = require_choice("measure", measure, MEASURES)
+        picked = Picked.of(require_layers("layers", layers))
         if not self._recorder.records:
             remedy = "Call step() after each step of the optimiser."
             raise InputError(
                 "nothing has been recorded after {value} steps", self._recorder.done, remedy
             )
         found = self._by_layer()
-        chosen = spread([*found.values()]) if layers is None else _chosen(found, Picked.of(layers))
-        return draw(steps_figure(self._model, chosen, measure))
+        chosen = spread([*found.values()]) if layers is None else _chosen(found, picked)
+        return draw(steps_figure(self._model, chosen, shown))
 
     def __str__(self) -> str:
         said = f"{self._model} after {counted(self._recorder.done, 'step')}"

@@ -1,8 +1,8 @@
 """The settings of a monitor, checked before training begins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Unpack
+from typing import Annotated
 
 from typing_extensions import TypedDict
 
@@ -68,16 +68,22 @@ def _require_beyond(name: str, value: object) -> int | float:
     return value
 
 
+Log = Annotated[LogTo | Sequence[LogTo] | None, by(require_log)]
+LayersLike = Annotated[Layers | None, by(require_layers)]
+Beyond = Annotated[int | float, by(_require_beyond)]
+
+
 @checked
-def _checked(
+def options(
     every: Count = 100,
     batches: Count = 2,
-    log: Annotated[LogTo | Sequence[LogTo] | None, by(require_log)] = None,
-    layers: Annotated[Layers | None, by(require_layers)] = None,
+    log: Log = None,
+    layers: LayersLike = None,
     gauge: GaugeLike = "softmax",
-    beyond: Annotated[int | float, by(_require_beyond)] = 0.5,
+    beyond: Beyond = 0.5,
     each_head: Switch = False,
 ) -> Options:
+    """The settings of a monitor, with defaults for those that are left out; InputError if wrong."""
     return Options(
         every,
         batches,
@@ -89,19 +95,10 @@ def _checked(
     )
 
 
-def options_of(function: str, **settings: Unpack[MonitorSettings]) -> Options:
-    """The settings of a monitor, with defaults for those that are left out.
-
-    Args:
-        function: The function that the user has called, for messages.
-        **settings: Settings by name.
-
-    Returns:
-        All settings. InputError for a wrong value, TypeError for a name that is not known.
-
-    """
-    known = MonitorSettings.__annotations__
+def require_settings(function: str, settings: Iterable[str]) -> None:
+    """Raise a TypeError for a name that is no setting, as Python does for an unknown argument."""
+    known = [*MonitorSettings.__annotations__]
     for name in settings:
         if name not in known:
-            raise TypeError(f"{function}() has no argument {name!r}. {hint(name, known)}")
-    return _checked(**settings)
+            near = hint(name, known)
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}. {near}")

@@ -124,7 +124,7 @@ class Record:
     layers: tuple[LayerRecord, ...]
 
     @classmethod
-    def of(cls, step: int, pool: Pool, beyond: float, gauge: Gauge) -> "Record":
+    def of(cls, step: int, pool: Pool, beyond: int | float, gauge: Gauge) -> "Record":
         """The record of a step from the moments of its passes."""
         order = sorted(pool.layers.values(), key=lambda sums: sums.number)
         return cls(step, tuple(_measured(step, sums, beyond, gauge) for sums in order))
@@ -155,7 +155,7 @@ class Record:
         return {"attnrate/rank99_median": float(np.median(every)), **found}
 
 
-def rank_beyond(beyond: float, m_h: int) -> int:
+def rank_beyond(beyond: int | float, m_h: int) -> int:
     """The rank beyond which the tail of a head is taken.
 
     `beyond` is a whole number, or a share of the head size, rounded up.
@@ -163,7 +163,7 @@ def rank_beyond(beyond: float, m_h: int) -> int:
     return min(m_h, math.ceil(beyond * m_h) if 0 < beyond < 1 else int(beyond))
 
 
-def _measured(step: int, sums: Sums, beyond: float, gauge: Gauge) -> LayerRecord:
+def _measured(step: int, sums: Sums, beyond: int | float, gauge: Gauge) -> LayerRecord:
     query, key = sums.query.cpu(), sums.key.cpu()
     shared = len(query.count) // len(key.count)
     broken = ~_finite(query) | ~_finite(key).repeat_interleave(shared, 0)

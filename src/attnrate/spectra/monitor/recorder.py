@@ -7,6 +7,7 @@ warning, and is said once.
 import sys
 import warnings
 from collections.abc import Sequence
+from types import FrameType
 
 from torch import nn
 
@@ -69,6 +70,8 @@ class Recorder:
 
         """
         before, self.done = self.done, done
+        if self._closed:
+            return
         self.door.dismiss()
         if self._schedule.ends(before, done) and self.door.waited and is_first():
             self._record(also)
@@ -84,7 +87,9 @@ class Recorder:
         """Warn, once on each topic."""
         if (topic or message) not in self._said:
             self._said.add(topic or message)
-            warnings.warn(f"Monitor: {message}", AccuracyWarning, stacklevel=_outside())
+            warnings.warn(
+                f"Monitor: {message}", AccuracyWarning, stacklevel=_outside(sys._getframe())
+            )
 
     def _expect(self) -> None:
         """Wait for the passes of the step under way, if they are wanted."""
@@ -153,9 +158,9 @@ class Recorder:
             self.say(f"layers: {problem}")
 
 
-def _outside() -> int:
-    """The number of frames from whoever warns to code that is not attnrate's or installed."""
-    frame, count = sys._getframe(1), 1
+def _outside(frame: FrameType) -> int:
+    """The level, from this frame on, of the first caller that is neither attnrate's nor installed."""
+    level = 1
     while frame.f_back is not None and is_inner(frame.f_code.co_filename):
-        frame, count = frame.f_back, count + 1
-    return count
+        frame, level = frame.f_back, level + 1
+    return level

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from attnrate.extras import missing
 from attnrate.spectra.monitor.monitor import Monitor
-from attnrate.spectra.monitor.options import MonitorSettings, Options, options_of
+from attnrate.spectra.monitor.options import MonitorSettings, Options, options, require_settings
 from attnrate.spectra.monitor.record import Record
 from attnrate.spectra.monitor.recorder import Recorder
 
@@ -48,12 +48,13 @@ def trainer_callback(**settings: Unpack[MonitorSettings]) -> TrainerMonitor:
         True
 
     """
-    options = options_of("trainer_callback", **settings)
+    require_settings("trainer_callback", settings)
+    chosen = options(**settings)
     try:
         kind = _callback_class()
     except ImportError as problem:
-        raise missing("transformers", "hf", "a callback of its Trainer", settings) from problem
-    callback: TrainerMonitor = kind(options)
+        raise missing("transformers", "hf", "trainer_callback", settings) from problem
+    callback: TrainerMonitor = kind(chosen)
     return callback
 
 
