@@ -159,7 +159,7 @@ class Recorder:
 
 
 def _outside(frame: FrameType) -> int:
-    """The level, from this frame on, of the first caller that is neither attnrate's nor installed."""
+    """The level of the first caller, from this frame on, that is neither ours nor installed."""
     level = 1
     while frame.f_back is not None and is_inner(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
