@@ -151,12 +151,19 @@ from .statistics import slope as slope
 
 # ---- profiles of trained models
 from .spectra.advise import Advice as Advice
-from .spectra.advise import Checked as Checked
 from .spectra.advise import LayerAdvice as LayerAdvice
 from .spectra.advise import advise as advise
 from .spectra.batches import Inputs as Inputs
+from .spectra.check import Checked as Checked
+from .spectra.check import Metric as Metric
+from .spectra.check import MetricChange as MetricChange
+from .spectra.compare import compare as compare
+from .spectra.comparison import Comparison as Comparison
+from .spectra.comparison import HeadChange as HeadChange
+from .spectra.comparison import Measured as Measured
 from .spectra.load import LoadedModel as LoadedModel
 from .spectra.load import load_model as load_model
+from .spectra.matching import Unmatched as Unmatched
 from .spectra.measures import rank_of as rank_of
 from .spectra.measures import stable_rank as stable_rank
 from .spectra.measures import tails as tails

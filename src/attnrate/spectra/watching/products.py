@@ -125,6 +125,11 @@ class Products:
         self._traces: Any = WeakIdKeyDictionary()
         self._numbers: Counter[int] = Counter()
 
+    def restart(self) -> None:
+        """Count the products of modules from the first again: another pass begins."""
+        self._traces.clear()
+        self._numbers.clear()
+
     def multiply(self, name: str, func: Function, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Do a product, and see whether it is one of queries and keys or of weights and values."""
         found = _product(name, args, kwargs)
