@@ -1,21 +1,23 @@
 """The command profile."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnrate.cli.completing import words
+from attnrate.cli.completing import MATCHES, words
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.progress import Progress
-from attnrate.words import GAUGES, require_gauge
+from attnrate.words import GAUGES, Gauge, require_gauge
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.spectra.advise import Advice
     from attnrate.spectra.load import LoadedModel
+    from attnrate.spectra.matching import Match
     from attnrate.spectra.read import Batches
     from attnrate.spectra.result import Profile
 
@@ -113,6 +115,31 @@ def profile(
             metavar="N",
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Another model, the one before: say which heads of MODEL gained or lost rank "
+            "against it, on the same inputs, instead of advising sizes.",
+            metavar="MODEL",
+        ),
+    ] = None,
+    match: Annotated[
+        str,
+        typer.Option(
+            help="With --against: name compares layers of one name, depth those of one relative "
+            "depth.",
+            metavar="|".join(MATCHES),
+            autocompletion=words(*MATCHES),
+        ),
+    ] = "name",
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            help="An adapter of your own for attention that is not found by itself: a class in a "
+            "module of the current folder or of an installed package.",
+            metavar="MODULE:CLASS",
+        ),
+    ] = None,
     heads: Annotated[
         int | None,
         typer.Option(
@@ -129,7 +156,8 @@ def profile(
     """
     given = {"--text": text, "--images": images, "--inputs": inputs}
     if weights_only:
-        _require_unused(context, "--weights-only", keep=("model", "weights_only", "heads"))
+        said = "--weights-only looks at all layers, takes no inputs and only prints"
+        _require_unused(context, said, {"model", "weights_only", "heads"})
         _weights_only(model, heads, as_json)
         return
     _require_one(given)
@@ -137,30 +165,84 @@ def profile(
         raise InputError("--heads is for --weights-only", heads, "Leave --heads out.")
     if text is None and length is not None:
         raise InputError("--length is for --text", length, "Leave --length out.")
-    from attnrate.spectra.advise import advise, goal
-    from attnrate.spectra.load import load_model
-    from attnrate.spectra.page.write import check_folder, write_profile
+    from attnrate.spectra.adapters import adapter_of
+    from attnrate.spectra.advise import goal
     from attnrate.spectra.profile import Picked
-    from attnrate.spectra.profile import profile as run
 
     # what can be refused is refused before the work
     goal(budget, tolerance)
     modulo = require_gauge("gauge", gauge)
     require_whole("cut_inputs", cut_inputs, 0)
-    if out is not None:
-        check_folder(out)
     asked = None if layers is None else _layers(layers)
     Picked.of(asked)
+
+    def read(loaded: "LoadedModel") -> "Batches":
+        return _read(loaded, given, length, batch, limit)
+
+    if against is not None:
+        said = "--against compares ranks and advises no sizes"
+        _require_unused(context, said, {*context.params} - {"tolerance", "budget", "cut_inputs"})
+        way: Match = require_choice("match", match, MATCHES)
+        with adapter_of(adapter):
+            _compare(against, model, read, modulo, asked, way, out, as_json)
+        return
+    if match != "name":
+        raise InputError("--match is for --against", match, "Leave --match out.")
+    with adapter_of(adapter):
+        _profile(model, read, modulo, asked, cut_inputs, (budget, tolerance), out, as_json)
+
+
+def _profile(
+    model: str,
+    read: "Callable[[LoadedModel], Batches]",
+    gauge: Gauge,
+    layers: list[int | str] | None,
+    cut_inputs: int,
+    wanted: tuple[int | None, float | None],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Profile a model, advise sizes within a budget or a tolerance, and print or write both."""
+    from attnrate.spectra.advise import advise
+    from attnrate.spectra.load import load_model
+    from attnrate.spectra.page.write import check_folder, write_profile
+    from attnrate.spectra.profile import profile as run
+
+    if out is not None:
+        check_folder(out)
     with Progress(f"opening {model}"):
         loaded = load_model(model)
-        read = _read(loaded, given, length, batch, limit)
-    found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
-    advice = advise(found, budget, tolerance=tolerance)
+        inputs = read(loaded)
+    found = run(loaded, inputs, gauge, layers=layers, cut_inputs=cut_inputs)
+    advice = advise(found, wanted[0], tolerance=wanted[1])
     page = None
     if out is not None:
         with Progress("writing the page"):
             page = write_profile(found, out, advice)
     _tell(found, advice, page, as_json)
+
+
+def _compare(
+    before: str,
+    after: str,
+    read: "Callable[[LoadedModel], Batches]",
+    gauge: Gauge,
+    layers: list[int | str] | None,
+    match: "Match",
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare two models on the same inputs, and print or write what is found."""
+    from attnrate.cli.comparing import compare_models, require_there, tell_comparison
+    from attnrate.spectra.page.comparison import check_folder
+
+    if out is not None:
+        check_folder(out)
+    for source in (before, after):
+        require_there(source)
+    found = compare_models(before, after, read, gauge, layers, match)
+    page = None if out is None else found.save(out)
+    tell_comparison(found, page, as_json)
 
 
 def _require_one(given: dict[str, Path | None]) -> None:
@@ -255,17 +337,17 @@ def _spread(values: "pd.Series[Any]") -> str:
     return f"{values.median():g} ({values.min()} to {values.max()})"
 
 
-def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> None:
+def _require_unused(context: typer.Context, said: str, keep: set[str]) -> None:
     """Raise an InputError that names the options which were given and would do nothing."""
     named = [
         f"--{name.replace('_', '-')}"
         for name in context.params
-        if name not in (*keep, "as_json")
+        if name not in keep | {"as_json"}
         and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
     if named:
-        said = f"{by} looks at all layers, takes no inputs and only prints, so it does not go with"
-        raise InputError(f"{said} {{value}}", " and ".join(named), "Leave them out.")
+        what = f"{said}, so it does not go with {{value}}"
+        raise InputError(what, " and ".join(named), "Leave them out.")
 
 
 def _weights_only(model: str, heads: int | None, as_json: bool) -> None:
