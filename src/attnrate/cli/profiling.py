@@ -1,5 +1,6 @@
 """The command profile."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +9,7 @@ import typer
 
 from attnrate.cli.completing import MATCHES, words
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
 from attnrate.progress import Progress
 from attnrate.words import GAUGES, Gauge, require_gauge
 
@@ -56,7 +57,7 @@ def profile(
         typer.Option(
             "--weights-only",
             help="Take no inputs: print the spectra of W_QᵀW_K of all layers instead of those of "
-            "logits. Only --heads and --json go with it.",
+            "logits. Only --heads, --layout and --json go with it.",
         ),
     ] = False,
     layers: Annotated[
@@ -146,6 +147,16 @@ def profile(
             help="With --weights-only: heads per layer, where no config.json says it.", metavar="N"
         ),
     ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            help="With --weights-only: how queries, keys and values lie in tensors that hold all "
+            "three, where neither config.json nor the tensors' names say it: all queries, then all "
+            "keys (stacked), or head by head (interleaved).",
+            metavar="stacked|interleaved",
+            autocompletion=words("stacked", "interleaved"),
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure what a trained model's attention uses, head by head, and advise smaller heads.
@@ -157,12 +168,14 @@ def profile(
     given = {"--text": text, "--images": images, "--inputs": inputs}
     if weights_only:
         said = "--weights-only looks at all layers, takes no inputs and only prints"
-        _require_unused(context, said, {"model", "weights_only", "heads"})
-        _weights_only(model, heads, as_json)
+        _require_unused(context, said, {"model", "weights_only", *_OF_WEIGHTS})
+        _weights_only(model, heads, layout, as_json)
         return
     _require_one(given)
-    if heads is not None:
-        raise InputError("--heads is for --weights-only", heads, "Leave --heads out.")
+    for name in _OF_WEIGHTS:
+        if context.params[name] is not None:
+            said = f"--{name} is for --weights-only"
+            raise InputError(said, context.params[name], f"Leave --{name} out.")
     if text is None and length is not None:
         raise InputError("--length is for --text", length, "Leave --length out.")
     from attnrate.spectra.adapters import adapter_of
@@ -205,7 +218,7 @@ def _profile(
     """Profile a model, advise sizes within a budget or a tolerance, and print or write both."""
     from attnrate.spectra.advise import advise
     from attnrate.spectra.load import load_model
-    from attnrate.spectra.page.write import check_folder, write_profile
+    from attnrate.spectra.page.write import check_folder
     from attnrate.spectra.profile import profile as run
 
     if out is not None:
@@ -218,7 +231,7 @@ def _profile(
     page = None
     if out is not None:
         with Progress("writing the page"):
-            page = write_profile(found, out, advice)
+            page = found.save(out, advice)
     _tell(found, advice, page, as_json)
 
 
@@ -252,7 +265,8 @@ def _require_one(given: dict[str, Path | None]) -> None:
         raise InputError(
             "a profile needs inputs of one kind",
             named or "none",
-            "Pass --text FILE, --images DIR or --inputs FILE.npz; or --weights-only.",
+            "Pass --text FILE, --images DIR or --inputs FILE.npz. Where there are none, "
+            "--weights-only shows what can be known from the weights alone.",
         )
 
 
@@ -304,6 +318,8 @@ def _tell(found: "Profile", advice: "Advice", page: Path | None, as_json: bool) 
         typer.echo(f"the page: {page}")
 
 
+#: The options that only --weights-only has
+_OF_WEIGHTS = ("heads", "layout")
 _TITLE = (
     "Dimensions that a head needs: the median over heads (least to most); "
     "advised: the head size (the least that could do)"
@@ -350,13 +366,17 @@ def _require_unused(context: typer.Context, said: str, keep: set[str]) -> None:
         raise InputError(what, " and ".join(named), "Leave them out.")
 
 
-def _weights_only(model: str, heads: int | None, as_json: bool) -> None:
+def _weights_only(model: str, heads: int | None, layout: str | None, as_json: bool) -> None:
     """Print the spectra of the weights of a model."""
-    from attnrate.spectra.weights_only import weight_spectra
+    from attnrate.spectra.weights_only import require_layout, weight_spectra
 
-    with Progress(f"reading {model}"):
-        found = weight_spectra(model, heads)
+    asked = require_layout("--layout", layout)
+    with Progress(f"reading {model}"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)  # said below, in the result
+        found = weight_spectra(model, heads, asked)
     if as_json:
-        print_json({"summary": str(found), "heads": json_rows(found.to_frame())})
+        left = dict(found.left_out)
+        rows = json_rows(found.to_frame())
+        print_json({"summary": str(found), "heads": rows, "left_out": left})
     else:
         typer.echo(str(found))

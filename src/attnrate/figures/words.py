@@ -31,6 +31,11 @@ def wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(clean(text), width) or [""]
 
 
+def unbroken(text: str) -> str:
+    """The text with spaces and dashes at which no line is broken."""
+    return text.replace(" ", "\u00a0").replace("–", "\u2060–\u2060")
+
+
 def escaped(text: str, width: int = 1000) -> str:
     """Text from outside for plotly, which reads a little HTML: lines, and no markup of its own."""
     # between two dollar signs plotly reads a formula

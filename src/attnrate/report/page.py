@@ -15,7 +15,7 @@ from attnrate.figures.figure import Figure
 from attnrate.files import safe_name, safe_names, write_whole
 from attnrate.folders import make_folder
 from attnrate.pages.facts import FIGURES, PAGE, facts_of
-from attnrate.pages.skeleton import render
+from attnrate.pages.skeleton import Own, render
 from attnrate.report.verdicts import VERDICTS, about_open, about_unfinished, claims_table, evidence
 
 INTRO = (
@@ -73,8 +73,7 @@ def render_page(records: Sequence[Record], title: str = TITLE) -> str:
         sections.append({**section, "claims": claims, "figures": drawn})
     found: Counter[str] = Counter(claim.verdict for record in records for claim in record.claims)
     return render(
-        "attnrate.report",
-        "page.html.j2",
+        Own("attnrate.report", "page.html.j2"),
         figures,
         verdicts=VERDICTS,
         title=title,

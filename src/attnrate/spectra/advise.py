@@ -4,16 +4,14 @@ A cut to rank r leaves out logits of root mean square tail(r). To first order so
 e of the logits into a total variation of ½ E_A |e - E_A e|, E_A the mean under the attention
 weights, so the loss is c · tail(r) with a factor c of the head, ½ at most if attention looks at
 typical keys. c is taken from the cuts that the profile has measured, with its interval over inputs.
-A head without measured cuts gets c = ½, and the advice says so.
+A head without measured cuts gets c = ½, and the advice says so. `needed.py` computes it.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from jaxtyping import Float
 
 from attnrate.errors import InputError, require_whole
 from attnrate.settings import by, checked
@@ -23,17 +21,15 @@ from attnrate.spectra.check import Checked, Metric, check_cut, require_metric
 from attnrate.spectra.drawn import sizes_figure
 from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import ModelLike, require_model
-from attnrate.spectra.measures import percent, tails
+from attnrate.spectra.measures import percent
+from attnrate.spectra.needed import Losses, layer_losses, least_size, predicted
 from attnrate.spectra.result import Profile
-from attnrate.statistics import Interval, mean
-from attnrate.words import Gauge
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.figures.drawing import Drawing
 
-Array = np.ndarray
 TOLERANCE = 0.05
 _TOKENS_PER_DIMENSION = 10
 
@@ -122,6 +118,38 @@ class Advice(Shown):
         import pandas as pd
 
         return pd.DataFrame([vars(layer) for layer in self.layers])
+
+    def by_head(self) -> "pd.DataFrame":
+        """What each head alone would need, as a table with one row per head.
+
+        Returns:
+            A pandas DataFrame. `needed` is the least size at which the upper end of the interval of
+            the head's predicted loss is within the tolerance; the largest in a layer (in all runs
+            of a module that runs several times) is the size that is advised for it, `size`.
+            `predicted` is the head's loss at that size, with the interval from `predicted_low` to
+            `predicted_high`.
+
+        """
+        import pandas as pd
+
+        rows = []
+        for layer, spectra in zip(self.layers, self.profile.layers, strict=True):
+            losses = predicted(spectra, self.profile.gauge)
+            needed = least_size(losses.high, self.tolerance)
+            for head in range(spectra.heads):
+                rows.append(
+                    {
+                        "layer": layer.layer,
+                        "head": head,
+                        "m_h": layer.m_h,
+                        "size": layer.size,
+                        "needed": int(needed[head]),
+                        "predicted": float(losses.value[head, layer.size]),
+                        "predicted_low": float(losses.low[head, layer.size]),
+                        "predicted_high": float(losses.high[head, layer.size]),
+                    }
+                )
+        return pd.DataFrame(rows)
 
     def plot(self) -> "Drawing":
         """Draw the head sizes of each layer, as they are and as advised.
@@ -257,22 +285,21 @@ def advise(
 
     """
     asked, chosen = goal(budget, tolerance)
-    predicted = _as_run(profile, [_predicted(layer, profile.gauge) for layer in profile.layers])
-    curves = [each for each, _ in predicted]
+    predictions = layer_losses(profile)
     if asked is not None:
-        require_whole("budget", asked, len(curves))
-        chosen = _least_tolerance(curves, asked)
+        require_whole("budget", asked, len(predictions))
+        chosen = _least_tolerance(predictions, asked)
     rows = []
-    for layer, (low, value, high) in zip(profile.layers, curves, strict=True):
-        size, least = _size(high, chosen), _size(low, chosen)
-        ends = float(value[size]), float(high[size])
+    for layer, worst in zip(profile.layers, predictions, strict=True):
+        size, least = (int(least_size(end, chosen)) for end in (worst.high, worst.low))
+        ends = float(worst.value[size]), float(worst.high[size])
         rows.append(LayerAdvice(layer.number, layer.name, layer.m_h, size, least, *ends))
     return Advice(
         profile.model,
         chosen,
         asked,
         tuple(rows),
-        all(measured for _, measured in predicted),
+        all(bool(worst.measured) for worst in predictions),
         any(layer.rotary for layer in profile.layers),
         profile,
     )
@@ -288,69 +315,15 @@ def goal(budget: object, tolerance: object) -> tuple[int | None, float]:
     return _require_budget("budget", budget), TOLERANCE if share is None else share
 
 
-_Curves = tuple[Float[Array, " sizes"], Float[Array, " sizes"], Float[Array, " sizes"]]
-
-
-def _predicted(layer: LayerSpectra, gauge: Gauge) -> tuple[_Curves, bool]:
-    """The predicted loss of the worst head for sizes 0, ..., m_h.
-
-    Returns the lower end, the value and the upper end of the loss, each (m_h + 1,), and whether
-    cuts of all heads were measured.
-    """
-    tail = tails(layer.pooled["logits", gauge])
-    factors = [_factor(layer, head) for head in range(layer.heads)]
-    ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
-    # No more than all of the attention can move.
-    low, value, high = (np.minimum(end[:, None] * tail, 1.0).max(0) for end in ends)
-    return (low, value, high), all(each.count > 0 for each in factors)
-
-
-def _as_run(profile: Profile, predicted: list[tuple[_Curves, bool]]) -> list[tuple[_Curves, bool]]:
-    """The predictions, the worst of its runs for a module that runs several times in a pass.
-
-    Its weights are there once, so its heads have one size.
-    """
-    runs: dict[str, list[int]] = {}
-    for place, layer in enumerate(profile.layers):
-        runs.setdefault(layer.name.split("#")[0], []).append(place)
-    found = list(predicted)
-    for places in runs.values():
-        ends = zip(*(predicted[place][0] for place in places), strict=True)
-        low, value, high = (np.maximum.reduce(curves) for curves in ends)
-        for place in places:
-            found[place] = (low, value, high), predicted[place][1]
-    return found
-
-
 def _tokens(layer: LayerSpectra) -> int:
     """The number of queries or keys, whichever is smaller, that a layer's cuts are made from."""
     return int(min(layer.query.count.min(), layer.key.count.min()))
 
 
-def _factor(layer: LayerSpectra, head: int) -> Interval:
-    """The factor c of a head: the largest that its measured cuts give, or ½ without any."""
-    found = []
-    for cut in layer.cuts.values():
-        left_out = cut.tail[:, head]
-        if left_out.min() > 0:
-            found.append(mean((cut.weights[:, head] / left_out).tolist()))
-    if not found:
-        return Interval(0.5, 0.5, 0.5, 0)
-    largest = max(found, key=lambda each: each.value)
-    if math.isnan(largest.low):
-        return Interval(largest.value, largest.value, largest.value, 1)
-    return Interval(largest.value, max(0.0, largest.low), largest.high, largest.count)
-
-
-def _size(curve: Float[Array, " sizes"], tolerance: float) -> int:
-    within = np.flatnonzero(curve <= tolerance)
-    return max(1, int(within[0]))
-
-
-def _least_tolerance(curves: Sequence[_Curves], budget: int) -> float:
+def _least_tolerance(layers: Sequence[Losses], budget: int) -> float:
     """The least worst loss that head sizes with this sum can have."""
-    losses = np.unique(np.concatenate([high[1:] for _, _, high in curves]))
+    losses = np.unique(np.concatenate([layer.high[1:] for layer in layers]))
     for tolerance in losses:
-        if sum(_size(high, tolerance) for _, _, high in curves) <= budget:
+        if sum(int(least_size(layer.high, tolerance)) for layer in layers) <= budget:
             return float(tolerance)
     return float(losses[-1])

@@ -308,8 +308,8 @@ def _words(one: HeadChange) -> str:
     rank = one.rank99
     return (
         f"head {one.head} of layer {one.layer} (99 % of its energy in "
-        f"{counted(rank.before, 'dimension')} before and {rank.after:g} after; "
-        f"per input {change_words(rank.change)})"
+        f"{counted(rank.before, 'dimension')} before and {rank.after:g} after; per input "
+        f"{change_words(rank.change)})"
     )
 
 

@@ -77,7 +77,7 @@ def _seen(sigma: np.ndarray, least: float) -> list[float]:
 
 def head_map(
     profile: "Profile",
-    column: "pd.Series[float]",
+    column: "pd.Series[float] | pd.Series[int]",
     title: str,
     label: str,
     low: Number | None = None,
