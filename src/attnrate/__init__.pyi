@@ -161,7 +161,7 @@ from .spectra.measures import rank_of as rank_of
 from .spectra.measures import stable_rank as stable_rank
 from .spectra.measures import tails as tails
 from .spectra.profile import profile as profile
-from .spectra.watching.watcher import Unseen as Unseen
+from .spectra.watching.unseen import Unseen as Unseen
 from .spectra.read import Batches as Batches
 from .spectra.read import read_arrays as read_arrays
 from .spectra.read import read_images as read_images

@@ -28,7 +28,8 @@ from attnrate.spectra.layer import Collected, LayerSpectra
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
 from attnrate.spectra.measures import SHARES, rank_of, tails
 from attnrate.spectra.result import Profile
-from attnrate.spectra.watching.watcher import Unseen, Watcher
+from attnrate.spectra.watching.unseen import Unseen
+from attnrate.spectra.watching.watcher import Watcher
 from attnrate.words import Gauge, GaugeLike, require_gauge
 
 #: Frames between a public function that is `checked` and whoever calls it

@@ -8,7 +8,7 @@ the output that the model computed; a layer for which that fails is left out and
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,51 +20,17 @@ from attnrate.spectra.adapters import claims
 from attnrate.spectra.attention import understood
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.capture import Call, Edit, See, Site, require_call
+from attnrate.spectra.watching.desk import Did
+from attnrate.spectra.watching.flex import watch_flex
 from attnrate.spectra.watching.interface import watch_interface
 from attnrate.spectra.watching.operations import Operations
 from attnrate.spectra.watching.reading import Padding, is_cross, with_shared_keys
 from attnrate.spectra.watching.rotation import Rotation
 from attnrate.spectra.watching.running import Frame, Running
+from attnrate.spectra.watching.unseen import Evidence, Unseen, unseen_of
 
 Tensor = torch.Tensor
-_SILENT = (
-    "it ran, but neither called the attention interface of transformers or torch's "
-    "scaled_dot_product_attention, nor did softmax follow a product of queries and keys"
-)
-_IDLE = "it did not run on these inputs"
 _OTHER = "its output is not that of softmax attention with what its calls show"
-
-
-@dataclass(frozen=True)
-class Unseen:
-    """A module that looks like attention and is not part of a profile.
-
-    Attributes:
-        name: The path of the module within the model.
-        kind: The name of its class.
-        why: Why it was left out.
-
-    Examples:
-        >>> import torch
-        >>> class LinearAttention(torch.nn.Module):
-        ...     def forward(self, x):
-        ...         return x @ (x.mT @ x)
-        >>> model = torch.nn.Sequential(ar.Transformer(2, 2, n=8, m_h=4), LinearAttention())
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     found = ar.profile(model, torch.rand(4, 16, 2))
-        >>> [(one.name, one.kind) for one in found.unseen]
-        [('1', 'LinearAttention')]
-
-    """
-
-    name: str
-    kind: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.name or 'the model itself'} ({self.kind}): {self.why}"
 
 
 class Watcher:
@@ -86,9 +52,9 @@ class Watcher:
         }
         self._known: dict[tuple[int, str, int], Site] = {}
         self._products: dict[tuple[int, int], int] = {}
-        self._lost: dict[int, str] = {}
+        self._evidence = Evidence()
         self._doubted: dict[str, str] = {}
-        self._running = Running()
+        self._running = Running(self._evidence.ran)
 
     @property
     def family(self) -> str:
@@ -145,6 +111,7 @@ class Watcher:
             stack.enter_context(self._running.follow(self.model, watched.rotation.left))
             stack.enter_context(watched.rotation.follow(self.model))
             stack.enter_context(watch_interface(watched))
+            stack.enter_context(watch_flex(watched, self.model))
             for adapter, own in self._claims:
                 claimed = watched.seen_by_adapter if see is not None else None
                 edited = watched.edited_by_adapter if edit is not None else None
@@ -154,32 +121,14 @@ class Watcher:
 
     def unseen(self) -> list[Unseen]:
         """The modules that look like attention and have no site, each with the reason."""
-        seen = {id(part) for site in self.sites for part in site.module.modules()}
-        found = [
-            Unseen(name, type(site.module).__name__, self._doubted[name])
-            for site in self._known.values()
-            for name in [site.name]
-            if name in self._doubted
-        ]
-        passed = seen | {
-            id(part) for site in self._known.values() for part in site.module.modules()
+        sites = self._known.values()
+        doubted = {
+            id(site.module): self._doubted[site.name]
+            for site in sites
+            if site.name in self._doubted
         }
-        for part in self.model.modules():
-            inner = [each for each in part.modules() if each is not part]
-            alike = _looks_like_attention(part) or id(part) in self._lost
-            if not alike or any(id(each) in passed for each in (part, *inner)):
-                continue
-            if any(_looks_like_attention(each) for each in inner):
-                continue  # that one is named
-            idle = id(part) not in self._running.ran
-            why = self._lost.get(id(part)) or (_IDLE if idle else _SILENT)
-            found.append(Unseen(self._paths[id(part)], type(part).__name__, why))
-        return found
-
-
-def _looks_like_attention(part: nn.Module) -> bool:
-    name = type(part).__name__.lower()
-    return "attention" in name or "attn" in name
+        seen = {id(site.module) for site in self.sites}
+        return unseen_of(self.model, seen, self._evidence, doubted)
 
 
 @contextmanager
@@ -221,8 +170,12 @@ class _Pass:
         self._runs[id(module), ""] += 1
         return self._runs[id(module), ""]
 
+    def did(self, what: Did) -> None:
+        for frame in self.frames:
+            self._watcher._evidence.did.setdefault(id(frame.module), set()).add(what)
+
     def lost(self, module: nn.Module, why: str) -> None:
-        self._watcher._lost.setdefault(id(module), why)
+        self._watcher._evidence.lost.setdefault(id(module), why)
 
     def edited(self, module: nn.Module, run: int, query: Tensor) -> Tensor:
         site = self._watcher._known.get((id(module), "", run))
