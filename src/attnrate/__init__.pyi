@@ -151,10 +151,16 @@ from .statistics import slope as slope
 
 # ---- profiles of trained models
 from .spectra.advise import Advice as Advice
-from .spectra.advise import Checked as Checked
 from .spectra.advise import LayerAdvice as LayerAdvice
 from .spectra.advise import advise as advise
 from .spectra.batches import Inputs as Inputs
+from .spectra.check import Checked as Checked
+from .spectra.check import Metric as Metric
+from .spectra.check import MetricChange as MetricChange
+from .spectra.compare import compare as compare
+from .spectra.comparison import Comparison as Comparison
+from .spectra.comparison import HeadChange as HeadChange
+from .spectra.comparison import Measured as Measured
 from .spectra.inputs.arrays import read_arrays as read_arrays
 from .spectra.inputs.batched import Batches as Batches
 from .spectra.inputs.batched import BatchStream as BatchStream
@@ -166,9 +172,14 @@ from .spectra.inputs.tables import read_table as read_table
 from .spectra.inputs.texts import read_texts as read_texts
 from .spectra.load import LoadedModel as LoadedModel
 from .spectra.load import load_model as load_model
+from .spectra.matching import Unmatched as Unmatched
 from .spectra.measures import rank_of as rank_of
 from .spectra.measures import stable_rank as stable_rank
 from .spectra.measures import tails as tails
+from .spectra.monitor.lightning import lightning_callback as lightning_callback
+from .spectra.monitor.monitor import Monitor as Monitor
+from .spectra.monitor.options import MonitorSettings as MonitorSettings
+from .spectra.monitor.trainer import trainer_callback as trainer_callback
 from .spectra.profile import profile as profile
 from .spectra.watching.watcher import Unseen as Unseen
 from .spectra.layer import LayerSpectra as LayerSpectra

@@ -3,6 +3,7 @@
 `make check` runs mypy and basedpyright over this file; nothing here is run.
 """
 
+from pathlib import Path
 from typing import assert_type
 
 import datasets
@@ -244,6 +245,8 @@ def profiled(inputs: ar.Inputs, more: ar.Texts) -> list[ar.Profile]:
 advice = ar.advise(profile, tolerance=0.05)
 assert_type(advice, ar.Advice)
 sizes: list[int] = [layer.size for layer in advice.layers]
+assert_type(profile.save("page", advice), Path)
+assert_type(advice.by_head(), pd.DataFrame)
 
 try:
     ar.pod(own_coupling, (1, 0))

@@ -1,5 +1,6 @@
 """The command profile."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 from attnrate.cli.completing import words
 from attnrate.cli.inputs import GivenInputs
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_whole
 from attnrate.progress import Progress
 from attnrate.words import GAUGES, require_gauge
 
@@ -73,7 +74,7 @@ def profile(
         typer.Option(
             "--weights-only",
             help="Take no inputs: print the spectra of W_QᵀW_K of all layers instead of those of "
-            "logits. Only --heads and --json go with it.",
+            "logits. Only --heads, --layout and --json go with it.",
         ),
     ] = False,
     layers: Annotated[
@@ -152,6 +153,16 @@ def profile(
             help="With --weights-only: heads per layer, where no config.json says it.", metavar="N"
         ),
     ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            help="With --weights-only: how queries, keys and values lie in tensors that hold all "
+            "three, where neither config.json nor the tensors' names say it: all queries, then all "
+            "keys (stacked), or head by head (interleaved).",
+            metavar="stacked|interleaved",
+            autocompletion=words("stacked", "interleaved"),
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure what a trained model's attention uses, head by head, and advise smaller heads.
@@ -161,16 +172,18 @@ def profile(
     brackets the least size that could do, where the measurements leave that open.
     """
     if weights_only:
-        _require_unused(context, "--weights-only", keep=("model", "weights_only", "heads"))
-        _weights_only(model, heads, as_json)
+        _require_unused(context, "--weights-only", keep=("model", "weights_only", *_OF_WEIGHTS))
+        _weights_only(model, heads, layout, as_json)
         return
-    if heads is not None:
-        raise InputError("--heads is for --weights-only", heads, "Leave --heads out.")
+    for name in _OF_WEIGHTS:
+        if context.params[name] is not None:
+            said = f"--{name} is for --weights-only"
+            raise InputError(said, context.params[name], f"Leave --{name} out.")
     given = GivenInputs(text, images, sound, inputs, column, length, batch, limit, tokens)
     given.require_fitting()
-    from attnrate.report.profile_page import check_folder, write_profile
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
+    from attnrate.spectra.page.write import check_folder
     from attnrate.spectra.profile import Picked
     from attnrate.spectra.profile import profile as run
 
@@ -190,7 +203,7 @@ def profile(
     page = None
     if out is not None:
         with Progress("writing the page"):
-            page = write_profile(found, out, advice)
+            page = found.save(out, advice)
     _tell(found, advice, page, as_json)
 
 
@@ -227,6 +240,8 @@ def _tell(found: "Profile", advice: "Advice", page: Path | None, as_json: bool) 
         typer.echo(f"the page: {page}")
 
 
+#: The options that only --weights-only has
+_OF_WEIGHTS = ("heads", "layout")
 _TITLE = (
     "Dimensions that a head needs: the median over heads (least to most); "
     "advised: the head size (the least that could do)"
@@ -273,13 +288,17 @@ def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> N
         raise InputError(f"{said} {{value}}", " and ".join(named), "Leave them out.")
 
 
-def _weights_only(model: str, heads: int | None, as_json: bool) -> None:
+def _weights_only(model: str, heads: int | None, layout: str | None, as_json: bool) -> None:
     """Print the spectra of the weights of a model."""
-    from attnrate.spectra.weights_only import weight_spectra
+    from attnrate.spectra.weights_only import require_layout, weight_spectra
 
-    with Progress(f"reading {model}"):
-        found = weight_spectra(model, heads)
+    asked = require_layout("--layout", layout)
+    with Progress(f"reading {model}"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)  # said below, in the result
+        found = weight_spectra(model, heads, asked)
     if as_json:
-        print_json({"summary": str(found), "heads": json_rows(found.to_frame())})
+        left = dict(found.left_out)
+        rows = json_rows(found.to_frame())
+        print_json({"summary": str(found), "heads": rows, "left_out": left})
     else:
         typer.echo(str(found))

@@ -7,6 +7,8 @@
 - `load`: a model from a folder or a hub; `checkpoint`: the files of such a folder
 - `profile`: all spectra of a model, by `estimate` (spectra from second moments) and `cut` (what
   smaller heads do to attention); `result`: what it returns, summed up by the numbers of `measures`
-- `advise`: how small heads could be; `weights_only`: spectra of W_QᵀW_K without any input
-- `drawn`: profiles, advice and spectra as figures
+- `advise`: how small heads could be, by `needed`: what each size would cost each head
+- `weights_only`: spectra of W_QᵀW_K without any input, by `weight_files` (tensors of a checkpoint),
+  `places` (which of them are attention) and `fused` (queries and keys out of them)
+- `drawn`: profiles, advice and spectra as figures; `page/`: the page of a profile
 """

@@ -249,7 +249,7 @@ def run(model: nn.Module, batch: Batch) -> Any:
     if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in placed:
         placed["use_cache"] = False
     try:
-        with _same_random_numbers(device):
+        with same_random_numbers(device):
             return model(placed["inputs"]) if isinstance(batch, Tensor) else model(**placed)
     except AttnrateError:
         raise
@@ -275,8 +275,17 @@ def first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
+def placed(model: nn.Module, batch: Batch) -> Batch:
+    """The batch on the device of the model's first weight."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    if isinstance(batch, Tensor):
+        return batch.to(device)
+    return {name: value.to(device) for name, value in batch.items()}
+
+
 @contextmanager
-def _same_random_numbers(device: torch.device) -> Iterator[None]:
+def same_random_numbers(device: torch.device) -> Iterator[None]:
+    """While it is open, torch draws the same random numbers each time; then those of the caller."""
     cuda = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         torch.default_generator.manual_seed(0)

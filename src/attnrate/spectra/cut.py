@@ -19,7 +19,7 @@ from attnrate.progress import Progress
 from attnrate.spectra import batches
 from attnrate.spectra.attention import weights
 from attnrate.spectra.batches import Batch
-from attnrate.spectra.capture import Call, Kept, Site
+from attnrate.spectra.capture import Call, Edit, Kept, Site
 from attnrate.spectra.estimate import Gram
 from attnrate.spectra.watching.watcher import Watcher
 
@@ -178,13 +178,20 @@ def run_cut(watcher: Watcher, batch: Batch, cut: dict[str, Projection]) -> objec
 
     The watcher must have seen the model at work before.
     """
+    return watcher.run(batch, edit=cutting(cut))
+
+
+def cutting(cut: dict[str, Projection], done: set[str] | None = None) -> Edit:
+    """The edit that cuts the queries of layers; it adds the names of those to `done`."""
 
     def edit(site: Site, query: Tensor) -> Tensor:
         if site.name not in cut:
             return query
+        if done is not None:
+            done.add(site.name)
         return (query.double() @ cut[site.name].to(query.device)).to(query)
 
-    return watcher.run(batch, edit=edit)
+    return edit
 
 
 def kept_tokens(site: Site, call: Call, batch: Batch) -> Kept:

@@ -20,7 +20,13 @@ from attnrate.progress import QUIET, Progress, aside
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.batches import first_line, longest, not_finite, require_module
-from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint, require_source
+from attnrate.spectra.checkpoint import (
+    WITHOUT_RUNNING,
+    gguf_file,
+    local_folder,
+    open_checkpoint,
+    require_source,
+)
 from attnrate.training.checkpoint import holds_model, read_model
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -134,7 +140,7 @@ def load_model(source: Annotated[str | os.PathLike[str], by(require_source)]) ->
     name = str(source) if folder is None else folder.resolve().name
     with Progress(f"opening {name}", after=QUIET):
         if folder is None:
-            folder = _from_hub(str(source))
+            folder = from_hub(str(source))
         quantised = gguf_file(source, folder)
         if holds_model(folder):
             model = read_model(folder)
@@ -185,7 +191,11 @@ def _from_gguf(file: Path) -> nn.Module:
     return cast(nn.Module, model.base_model)
 
 
-def _from_hub(name: str) -> Path:
+def from_hub(name: str) -> Path:
+    """Download a model from the Hugging Face hub, or find it where it was downloaded before.
+
+    An InputError says that there is no such model, or why the hub cannot be reached.
+    """
     if not _HUB_NAME.fullmatch(name):
         raise InputError("there is no such folder", name, "Pass the path of a model's folder.")
     _transformers()
@@ -214,7 +224,8 @@ def _from_hub(name: str) -> Path:
 def _opening(
     path: Path,
     what: str = "transformers cannot open the model",
-    remedy: str = "Check config.json against the weights, or profile a live torch.nn.Module.",
+    remedy: str = "Check config.json against the weights, or profile a live torch.nn.Module. "
+    + WITHOUT_RUNNING,
 ) -> Iterator[Any]:
     """transformers without its progress bars, notes and warnings; its errors become InputErrors.
 

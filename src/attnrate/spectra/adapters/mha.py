@@ -118,9 +118,13 @@ def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
 
 
 def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
+    # detached: in training nothing may be saved for gradients, nor weights be kept by autocast
+    weights, biases = (
+        [x if x is None else x.detach() for x in all_] for all_ in _projections(given)
+    )
     query, key, value = (
-        split(_batched(functional.linear(given[name], weight, bias)), site.heads)
-        for name, weight, bias in zip(("query", "key", "value"), *_projections(given), strict=True)
+        split(_batched(functional.linear(given[name].detach(), weight, bias)), site.heads)
+        for name, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True)
     )
     mask, (queries, keys) = _masks(site, given, len(query))
     if queries is None and padding is not None:

@@ -41,6 +41,10 @@ class Operations(TorchFunctionMode):
         self._desk = desk
         self._products = Products(desk, runs)
 
+    def restart(self) -> None:
+        """Forget the pass so far: another one begins."""
+        self._products.restart()
+
     def __torch_function__(
         self,
         func: Callable[..., Any],

@@ -125,6 +125,11 @@ class Products:
         self._traces: Any = WeakIdKeyDictionary()
         self._numbers: Counter[int] = Counter()
 
+    def restart(self) -> None:
+        """Count the products of modules from the first again: another pass begins."""
+        self._traces.clear()
+        self._numbers.clear()
+
     def multiply(self, name: str, func: Function, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Do a product, and see whether it is one of queries and keys or of weights and values."""
         found = _product(name, args, kwargs)
@@ -268,7 +273,10 @@ class Products:
         run = self._desk.begin(logits.module)
         self._runs[id(logits.module), logits.number] = run
         if self._desk.sees:
-            self._desk.seen(logits.module, run, _call(trace, value, output))
+            # in training, what is saved for gradients would differ from what a checkpoint expects
+            with torch.no_grad():
+                call = _call(trace, value, output)
+            self._desk.seen(logits.module, run, call)
 
 
 def _call(trace: Weights, value: Tensor, output: Tensor | None) -> Call:
@@ -330,7 +338,7 @@ def _times(trace: Logits, other: Any, power: int) -> Logits | None:
 
 def _number(value: Any) -> float | None:
     if isinstance(value, Tensor):
-        return float(value) if value.numel() == 1 else None
+        return float(value.detach()) if value.numel() == 1 else None
     return float(value) if isinstance(value, int | float) else None
 
 

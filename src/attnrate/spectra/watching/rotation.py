@@ -39,6 +39,11 @@ class Rotation:
         self._turns: list[Turn] = []
         self.turned = False
 
+    def restart(self) -> None:
+        """Forget the turns so far: another pass begins."""
+        self._turns.clear()
+        self.turned = False
+
     @contextmanager
     def follow(self, model: nn.Module) -> Iterator[None]:
         """While it is open, the functions with which the model's files turn are followed."""

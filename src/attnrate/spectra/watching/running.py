@@ -39,14 +39,17 @@ class Running:
     def __init__(self) -> None:
         self.stack: list[Frame] = []
         self.ran: set[int] = set()
+        self._begun: Callable[[], None] = _nothing
 
     @contextmanager
-    def follow(self, model: nn.Module, left: Left) -> Iterator[None]:
+    def follow(self, model: nn.Module, left: Left, begun: Callable[[], None]) -> Iterator[None]:
         """While it is open, the stack is kept; `left` is called when a module has run.
 
-        Torch's own simple layers (Linear, LayerNorm, …) make no attention and are passed over.
+        `begun` is called when a module begins to run while no other does: another pass. Torch's own
+        simple layers (Linear, LayerNorm, …) make no attention and are passed over.
         """
         self.stack.clear()
+        self._begun = begun
         with ExitStack() as hooks:
             for part in model.modules():
                 if is_simple(part):
@@ -59,8 +62,11 @@ class Running:
                 yield
             finally:
                 self.stack.clear()
+                self._begun = _nothing
 
     def _enter(self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self.stack:
+            self._begun()
         self.stack.append(Frame(part, args, kwargs))
         self.ran.add(id(part))
 
@@ -72,6 +78,10 @@ class Running:
             left(part, args, output)
 
         return hook
+
+
+def _nothing() -> None:
+    """Nothing is to be done when a pass begins."""
 
 
 def is_simple(part: nn.Module) -> bool:

@@ -129,27 +129,33 @@ class Watcher:
     def open(
         self, inputs: int, see: See | None = None, edit: Edit | None = None, check: bool = True
     ) -> Iterator[None]:
-        """While it is open, one run of the model is watched.
+        """While it is open, runs of the model are watched, each as a pass of its own.
 
         Args:
-            inputs: The number of inputs in the batch on which the model is run.
+            inputs: The number of inputs in the batches on which the model is run.
             see: Takes every call.
             edit: Changes queries before the model uses them.
             check: Whether calls are held against their outputs; dropout would make them differ.
 
         """
         watched = _Pass(self, inputs, see, edit, check)
+        operations = Operations(watched, self._products)
+
+        def begun() -> None:
+            watched.restart()
+            operations.restart()
+
         with ExitStack() as stack:
             if any(type(part).__name__ == "OptimizedModule" for part in self.model.modules()):
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
-            stack.enter_context(self._running.follow(self.model, watched.rotation.left))
+            stack.enter_context(self._running.follow(self.model, watched.rotation.left, begun))
             stack.enter_context(watched.rotation.follow(self.model))
             stack.enter_context(watch_interface(watched))
             for adapter, own in self._claims:
                 claimed = watched.seen_by_adapter if see is not None else None
                 edited = watched.edited_by_adapter if edit is not None else None
                 stack.enter_context(adapter.watch(self.model, own, claimed, edited))
-            stack.enter_context(Operations(watched, self._products))
+            stack.enter_context(operations)
             yield
 
     def unseen(self) -> list[Unseen]:
@@ -190,7 +196,7 @@ def _unwatched() -> Iterator[None]:
 
 
 class _Pass:
-    """One run of a model under watch; the `Desk` of the sources of calls."""
+    """The runs of a model under watch, one after another; the `Desk` of the sources of calls."""
 
     def __init__(
         self, watcher: Watcher, inputs: int, see: See | None, edit: Edit | None, check: bool
@@ -201,6 +207,13 @@ class _Pass:
         self._edited: Counter[str] = Counter()
         self._padding = Padding()
         self.rotation = Rotation()
+
+    def restart(self) -> None:
+        """Count the runs of modules from the first again: another run of the model begins."""
+        self._runs.clear()
+        self._edited.clear()
+        self._padding = Padding()
+        self.rotation.restart()
 
     @property
     def frames(self) -> Sequence[Frame]:

@@ -1,5 +1,7 @@
 """The words of a profile's page, for readers who have not read the paper."""
 
+from attnrate.spectra.advise import Advice
+from attnrate.spectra.measures import percent
 from attnrate.spectra.result import Profile
 
 INTRO = (
@@ -44,6 +46,43 @@ SECTIONS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ("gauge",),
     ),
 )
+
+
+def answer(advice: Advice) -> str:
+    """How large the heads are and how large they would have to be, in one sentence."""
+    heads = sum(layer.heads for layer in advice.profile.layers)
+    whose = f"The only head of {advice.model} has"
+    if heads > 1:
+        whose = f"The {heads:,} heads of {advice.model} have"
+    now = _range([layer.m_h for layer in advice.layers])
+    each = " each" if heads > 1 and len({layer.m_h for layer in advice.layers}) == 1 else ""
+    has = f"{whose} {now} dimension{'' if now == '1' else 's'}{each}"
+    within = f"if at most {percent(advice.tolerance)} of any head's attention may move"
+    before = sum(layer.m_h for layer in advice.layers)
+    if advice.total == before:
+        nothing = "none of them can" if before > 1 else "it cannot"
+        return f"{has}, and {nothing} be given away {within}."
+    sizes = [layer.size for layer in advice.layers]
+    by_layer = ", layer by layer," if len({*sizes}) > 1 else ""
+    total = f" ({advice.total:,} of {before:,} over the layers)" if len(sizes) > 1 else ""
+    return f"{has}; {_range(sizes)}{by_layer} would do {within}{total}."
+
+
+def _range(sizes: list[int]) -> str:
+    """The least and the largest of some sizes; one number where they are equal."""
+    low, high = min(sizes), max(sizes)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def map_words(advice: Advice) -> str:
+    """What the map of the heads shows, and how to use it."""
+    return (
+        "Each cell is a head. Its number, where there is room for one, is how many dimensions it "
+        f"needs so that at most {percent(advice.tolerance)} of its attention moves, its shade is "
+        "their share of the dimensions that it has. The heads of a layer share one size, so a "
+        "layer needs what its largest head needs: the number at the end of its row, beside what it "
+        "has."
+    )
 
 
 def meanings(profile: Profile) -> list[tuple[str, str]]:

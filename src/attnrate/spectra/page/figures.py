@@ -9,7 +9,8 @@ from attnrate.figures.figure import Curves, Figure, Series, Violins
 from attnrate.figures.words import number, with_interval
 from attnrate.spectra.drawn import ROUNDING, head_map, line, stride, violins
 from attnrate.spectra.layer import LayerSpectra
-from attnrate.spectra.measures import SHARES, rank_of
+from attnrate.spectra.measures import SHARES, percent, rank_of
+from attnrate.spectra.page.subject import Subject
 from attnrate.spectra.result import Profile
 from attnrate.theory.decay import Decay
 
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def profile_figures(profile: Profile) -> dict[str, Figure]:
-    """The figures of a profile by name; those of cuts and of rotation only where there are any."""
-    frame = profile.to_frame()
-    found = [_violins(profile), _spectra(profile), _rank_map(profile, frame)]
+def profile_figures(subject: Subject) -> dict[str, Figure]:
+    """The figures of a profile and its advice by name.
+
+    Those of measured cuts and of a rotary embedding are there only where the profile has any.
+    """
+    profile, frame = subject.profile, subject.heads
+    found = [_needed_map(subject), _violins(profile), _spectra(profile), _rank_map(profile, frame)]
     if "weights_loss99" in frame:
         found.append(_loss_map(profile, frame))
     if any(layer.rotary for layer in profile.layers):
@@ -91,6 +95,24 @@ def _spectra(profile: Profile) -> Figure:
         "together, as shares of its largest. The faster a line falls, the fewer dimensions the "
         "head uses; lines far apart say that heads of one layer need different sizes.",
         tuple(panels),
+    )
+
+
+def _needed_map(subject: Subject) -> Figure:
+    """The figure of the sizes that heads need, in dimensions and as shares of those they have."""
+    profile, needed = subject.profile, subject.needed
+    most = max(layer.m_h for layer in profile.layers)
+    share = 100 * needed / subject.heads.m_h
+    return Figure(
+        "needed-map",
+        "How large each head has to be",
+        f"The least size at which a head moves at most {percent(subject.advice.tolerance)} of its "
+        "attention, by the upper end of what is predicted, and that size as a share of the "
+        "dimensions that the head has.",
+        (
+            head_map(profile, needed, "dimensions needed", "dimensions", 0, most),
+            head_map(profile, share, "share of those present", "% of m_h", 0, 100),
+        ),
     )
 
 
