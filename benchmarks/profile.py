@@ -30,13 +30,13 @@ import _report
 from attnrate.data.text import sample_text
 from attnrate.data.weights import model_weights
 from attnrate.spectra import batches
-from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.advise import advise
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.estimate import Gram, spectra
 from attnrate.spectra.inputs.running import read_text
 from attnrate.spectra.load import LoadedModel, load_model
 from attnrate.spectra.profile import profile
+from attnrate.spectra.watching.watcher import Watcher
 from attnrate.spectra.weights_only import weight_spectra
 from attnrate.theory.decay import fit_decay
 
@@ -64,9 +64,7 @@ def seen(loaded: LoadedModel, batch: dict[str, torch.Tensor]) -> list[Call]:
     def see(_site: Site, call: Call) -> None:
         calls.append(call)
 
-    adapter, sites = adapter_for(loaded.model)
-    with batches.at_rest(loaded.model), adapter.watch(loaded.model, sites, see):
-        batches.run(loaded.model, batch)
+    Watcher(loaded.model).see(batch, see)
     return calls
 
 

@@ -176,6 +176,10 @@ from .spectra.matching import Unmatched as Unmatched
 from .spectra.measures import rank_of as rank_of
 from .spectra.measures import stable_rank as stable_rank
 from .spectra.measures import tails as tails
+from .spectra.monitor.lightning import lightning_callback as lightning_callback
+from .spectra.monitor.monitor import Monitor as Monitor
+from .spectra.monitor.options import MonitorSettings as MonitorSettings
+from .spectra.monitor.trainer import trainer_callback as trainer_callback
 from .spectra.profile import profile as profile
 from .spectra.watching.watcher import Unseen as Unseen
 from .spectra.layer import LayerSpectra as LayerSpectra

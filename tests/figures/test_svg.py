@@ -121,6 +121,15 @@ def test_a_matrix_of_many_cells_has_a_shape_for_each_shade_and_no_words() -> Non
     assert titles(cells) == []
 
 
+@pytest.mark.parametrize("size", [3, 60])
+def test_a_matrix_shows_words_of_its_own_whatever_its_size(size: int) -> None:
+    words = (("▲", "", "<b>\x1b"),) + (("", "", ""),) * (size * size)
+    panel = Matrix("", "", "", ((1.0, -1.0, 0.0),) * (size * size + 1), words=words)
+    (shown,) = panels(Figure("", "", "", (panel,)))
+    (cells,) = [g for g in shown.iter("g") if g.get("class") == "cells"]
+    assert [text.text for text in cells.iter("text")] == ["▲", "<b>"]
+
+
 def test_the_legend_has_each_name_once(figures: tuple[Figure, ...]) -> None:
     names = [[label for _, label in painted(figure).legend] for figure in figures]
     for own in (names[0], names[1], names[3]):

@@ -245,6 +245,21 @@ def profiled(inputs: ar.Inputs, more: ar.Texts) -> list[ar.Profile]:
 advice = ar.advise(profile, tolerance=0.05)
 assert_type(advice, ar.Advice)
 sizes: list[int] = [layer.size for layer in advice.layers]
+
+
+def loss(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    made: torch.Tensor = model(**batch)
+    return made.mean((1, 2))
+
+
+checked = advice.check(compiled, {"x": x}, metric=loss)
+if checked.metric is not None:
+    assert_type(checked.metric.change, ar.Interval)
+advice.check(compiled, x, lambda model, batch: 0.5)
+compared = ar.compare(profile, profile, layers={"last": 0})
+assert_type(compared, ar.Comparison)
+verdicts: list[str] = [head.verdict for head in compared.heads]
+saved(compared.plot())
 assert_type(profile.save("page", advice), Path)
 assert_type(advice.by_head(), pd.DataFrame)
 

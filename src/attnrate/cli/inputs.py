@@ -49,8 +49,8 @@ class GivenInputs:
             raise InputError(
                 "a profile needs inputs of one kind",
                 named or "none",
-                "Pass --text FILE, --images DIR, --sound DIR or --inputs FILE.npz; or "
-                "--weights-only.",
+                "Pass --text FILE, --images DIR, --sound DIR or --inputs FILE.npz. Where there are "
+                "none, --weights-only shows what can be known from the weights alone.",
             )
         for name in ("column", "length", "tokens"):
             value = getattr(self, name)

@@ -1,22 +1,33 @@
 """The command profile."""
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+<<<<<<< HEAD
 from attnrate.cli.completing import words
 from attnrate.cli.inputs import GivenInputs
+=======
+from attnrate.cli.completing import MATCHES, words
+>>>>>>> h-compare
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
-from attnrate.errors import AccuracyWarning, InputError, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
 from attnrate.progress import Progress
-from attnrate.words import GAUGES, require_gauge
+from attnrate.words import GAUGES, Gauge, require_gauge
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.spectra.advise import Advice
+<<<<<<< HEAD
+=======
+    from attnrate.spectra.load import LoadedModel
+    from attnrate.spectra.matching import Match
+    from attnrate.spectra.read import Batches
+>>>>>>> h-compare
     from attnrate.spectra.result import Profile
 
 
@@ -147,6 +158,7 @@ def profile(
             metavar="N",
         ),
     ] = None,
+<<<<<<< HEAD
     device: Annotated[
         str,
         typer.Option(
@@ -179,6 +191,31 @@ def profile(
             help="With --device-map: leave weights on disk, and read each block when it runs. "
             "What has to be written anew goes into this folder, for as long as the command runs.",
             metavar="DIR",
+=======
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Another model, the one before: say which heads of MODEL gained or lost rank "
+            "against it, on the same inputs, instead of advising sizes.",
+            metavar="MODEL",
+        ),
+    ] = None,
+    match: Annotated[
+        str,
+        typer.Option(
+            help="With --against: name compares layers of one name, depth those of one relative "
+            "depth.",
+            metavar="|".join(MATCHES),
+            autocompletion=words(*MATCHES),
+        ),
+    ] = "name",
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            help="An adapter of your own for attention that is not found by itself: a class in a "
+            "module of the current folder or of an installed package.",
+            metavar="MODULE:CLASS",
+>>>>>>> h-compare
         ),
     ] = None,
     heads: Annotated[
@@ -206,30 +243,71 @@ def profile(
     brackets the least size that could do, where the measurements leave that open.
     """
     if weights_only:
-        _require_unused(context, "--weights-only", keep=("model", "weights_only", *_OF_WEIGHTS))
+        said = "--weights-only looks at all layers, takes no inputs and only prints"
+        _require_unused(context, said, {"model", "weights_only", *_OF_WEIGHTS})
         _weights_only(model, heads, layout, as_json)
         return
     for name in _OF_WEIGHTS:
         if context.params[name] is not None:
             said = f"--{name} is for --weights-only"
             raise InputError(said, context.params[name], f"Leave --{name} out.")
+<<<<<<< HEAD
     given = GivenInputs(text, images, sound, inputs, column, length, batch, limit, tokens)
     given.require_fitting()
     from attnrate.spectra.advise import advise, goal
     from attnrate.spectra.load import load_model
     from attnrate.spectra.page.write import check_folder
+=======
+    if text is None and length is not None:
+        raise InputError("--length is for --text", length, "Leave --length out.")
+    from attnrate.spectra.adapters import adapter_of
+    from attnrate.spectra.advise import goal
+>>>>>>> h-compare
     from attnrate.spectra.profile import Picked
-    from attnrate.spectra.profile import profile as run
 
     # what can be refused is refused before the work
     goal(budget, tolerance)
     modulo = require_gauge("gauge", gauge)
     require_whole("cut_inputs", cut_inputs, 0)
-    if out is not None:
-        check_folder(out)
     asked = None if layers is None else _layers(layers)
     Picked.of(asked)
+
+    def read(loaded: "LoadedModel") -> "Batches":
+        return _read(loaded, given, length, batch, limit)
+
+    if against is not None:
+        said = "--against compares ranks and advises no sizes"
+        _require_unused(context, said, {*context.params} - {"tolerance", "budget", "cut_inputs"})
+        way: Match = require_choice("match", match, MATCHES)
+        with adapter_of(adapter):
+            _compare(against, model, read, modulo, asked, way, out, as_json)
+        return
+    if match != "name":
+        raise InputError("--match is for --against", match, "Leave --match out.")
+    with adapter_of(adapter):
+        _profile(model, read, modulo, asked, cut_inputs, (budget, tolerance), out, as_json)
+
+
+def _profile(
+    model: str,
+    read: "Callable[[LoadedModel], Batches]",
+    gauge: Gauge,
+    layers: list[int | str] | None,
+    cut_inputs: int,
+    wanted: tuple[int | None, float | None],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Profile a model, advise sizes within a budget or a tolerance, and print or write both."""
+    from attnrate.spectra.advise import advise
+    from attnrate.spectra.load import load_model
+    from attnrate.spectra.page.write import check_folder
+    from attnrate.spectra.profile import profile as run
+
+    if out is not None:
+        check_folder(out)
     with Progress(f"opening {model}"):
+<<<<<<< HEAD
         loaded = load_model(
             model,
             device=device,
@@ -240,6 +318,12 @@ def profile(
         read = given.read(loaded)
     found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
     advice = advise(found, budget, tolerance=tolerance)
+=======
+        loaded = load_model(model)
+        inputs = read(loaded)
+    found = run(loaded, inputs, gauge, layers=layers, cut_inputs=cut_inputs)
+    advice = advise(found, wanted[0], tolerance=wanted[1])
+>>>>>>> h-compare
     page = None
     if out is not None:
         with Progress("writing the page"):
@@ -247,6 +331,59 @@ def profile(
     _tell(found, advice, page, as_json)
 
 
+<<<<<<< HEAD
+=======
+def _compare(
+    before: str,
+    after: str,
+    read: "Callable[[LoadedModel], Batches]",
+    gauge: Gauge,
+    layers: list[int | str] | None,
+    match: "Match",
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare two models on the same inputs, and print or write what is found."""
+    from attnrate.cli.comparing import compare_models, require_there, tell_comparison
+    from attnrate.spectra.page.comparison import check_folder
+
+    if out is not None:
+        check_folder(out)
+    for source in (before, after):
+        require_there(source)
+    found = compare_models(before, after, read, gauge, layers, match)
+    page = None if out is None else found.save(out)
+    tell_comparison(found, page, as_json)
+
+
+def _require_one(given: dict[str, Path | None]) -> None:
+    """Raise an InputError unless inputs of exactly one kind were given."""
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise InputError(
+            "a profile needs inputs of one kind",
+            named or "none",
+            "Pass --text FILE, --images DIR or --inputs FILE.npz. Where there are none, "
+            "--weights-only shows what can be known from the weights alone.",
+        )
+
+
+def _read(
+    loaded: "LoadedModel", given: dict[str, Path | None], length: int | None, batch: int, limit: int
+) -> "Batches":
+    """Read the inputs of the kind that was given, in batches."""
+    from attnrate.spectra.read import read_arrays, read_images, read_text
+
+    images, inputs, text = (given[name] for name in ("--images", "--inputs", "--text"))
+    if images is not None:
+        return read_images(loaded, images, batch, limit)
+    if inputs is not None:
+        return read_arrays(loaded.model, inputs, batch, limit)
+    assert text is not None  # one of the three was asked for
+    return read_text(loaded, text, length, batch, limit)
+
+
+>>>>>>> h-compare
 def _layers(text: str) -> list[int | str]:
     """The layers of --layers: whole numbers as numbers, other words as names."""
     found: list[int | str] = []
@@ -315,17 +452,17 @@ def _spread(values: "pd.Series[Any]") -> str:
     return f"{values.median():g} ({values.min()} to {values.max()})"
 
 
-def _require_unused(context: typer.Context, by: str, keep: tuple[str, ...]) -> None:
+def _require_unused(context: typer.Context, said: str, keep: set[str]) -> None:
     """Raise an InputError that names the options which were given and would do nothing."""
     named = [
         f"--{name.replace('_', '-')}"
         for name in context.params
-        if name not in (*keep, "as_json")
+        if name not in keep | {"as_json"}
         and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
     if named:
-        said = f"{by} looks at all layers, takes no inputs and only prints, so it does not go with"
-        raise InputError(f"{said} {{value}}", " and ".join(named), "Leave them out.")
+        what = f"{said}, so it does not go with {{value}}"
+        raise InputError(what, " and ".join(named), "Leave them out.")
 
 
 def _weights_only(model: str, heads: int | None, layout: str | None, as_json: bool) -> None:

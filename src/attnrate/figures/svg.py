@@ -320,7 +320,7 @@ def _cells(cells: Cells, box: _Box) -> str:
     longest = max((len(word) for row in cells.words or () for word in row), default=0)
     size = min(12.0, wide / (0.62 * max(longest, 1)))
     merged: dict[str, list[str]] = {}
-    parts = []
+    parts, texts = [], []
     for i, row in enumerate(cells.values):
         for j, value in enumerate(row):
             name = shade(value, cells.low, cells.high, cells.shades)
@@ -329,16 +329,16 @@ def _cells(cells: Cells, box: _Box) -> str:
             at = f"M{j * wide:.1f} {i * high:.1f}{shape}"
             if rows * columns > _MOST_TITLES:
                 merged.setdefault(name, []).append(at)
-                continue
-            parts.append(f'<path class="{name}" d="{at}">{_title(cells.hover[i][j])}</path>')
-            if cells.words is not None:
+            else:
+                parts.append(f'<path class="{name}" d="{at}">{_title(cells.hover[i][j])}</path>')
+            if cells.words is not None and cells.words[i][j]:
                 where = f'x="{(j + 0.5) * wide:.1f}" y="{(i + 0.5) * high + size / 3:.1f}"'
-                word = html.escape(cells.words[i][j])
-                parts.append(
+                word = html.escape(clean(cells.words[i][j]))
+                texts.append(
                     f'<text class="{name}" {where} style="font-size:{size:.3g}px">{word}</text>'
                 )
     parts += [f'<path class="{name}" d="{"".join(all_)}"/>' for name, all_ in merged.items()]
-    return f'<g class="cells">{"".join(parts)}</g>'
+    return f'<g class="cells">{"".join(parts + texts)}</g>'
 
 
 def _bar(cells: Cells, box: _Box) -> str:

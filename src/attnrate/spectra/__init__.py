@@ -8,7 +8,10 @@
 - `profile`: all spectra of a model, by `estimate` (spectra from second moments) and `cut` (what
   smaller heads do to attention); `result`: what it returns, summed up by the numbers of `measures`
 - `advise`: how small heads could be, by `needed`: what each size would cost each head
+- `check`: cutting a model for real, and a metric of the user's
+- `compare`: which heads of two profiles (`matching`) gained or lost rank; `comparison`: the result
 - `weights_only`: spectra of W_QᵀW_K without any input, by `weight_files` (tensors of a checkpoint),
   `places` (which of them are attention) and `fused` (queries and keys out of them)
-- `drawn`: profiles, advice and spectra as figures; `page/`: the page of a profile
+- `drawn`: profiles, advice, comparisons and spectra as figures; `page/`: pages of a profile and
+  of a comparison
 """

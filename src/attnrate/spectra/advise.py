@@ -19,7 +19,6 @@ from attnrate.shown import Shown
 from attnrate.spectra.batches import Inputs, require_inputs
 from attnrate.spectra.check import Checked, Metric, check_cut, require_metric
 from attnrate.spectra.drawn import sizes_figure
-from attnrate.spectra.inputs.given import as_batches
 from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import ModelLike, require_model
 from attnrate.spectra.measures import percent
@@ -198,9 +197,7 @@ class Advice(Shown):
 
         """
         sizes = [layer.size for layer in self.layers]
-        return check_cut(
-            self.profile, sizes, self.tolerance, model, as_batches(model, inputs), metric
-        )
+        return check_cut(self.profile, sizes, self.tolerance, model, inputs, metric)
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)

@@ -19,6 +19,7 @@ from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.cut import Projection, cutting, losses, run_cut
 from attnrate.spectra.estimate import with_float64
 from attnrate.spectra.layer import LayerSpectra
+from attnrate.spectra.inputs.given import as_batches
 from attnrate.spectra.load import ModelLike, module_of
 from attnrate.spectra.measures import counted, percent
 from attnrate.spectra.result import Profile
@@ -151,7 +152,7 @@ def check_cut(
         if site.name in known:
             _require_same_heads(site, known[site.name])
 
-    given = list(batches.batches(inputs))
+    given = list(batches.batches(as_batches(model, inputs)))
     with Progress("cutting heads", after=QUIET) as shown:
         watcher.see(given[0], same_heads)
         missing = sorted({*known} - {site.name for site in watcher.sites})

@@ -140,9 +140,9 @@ def changes_figure(found: "Comparison") -> Figure:
         "changes",
         f"{found.after.model} against {found.before.model}: dimensions for 99 % of the energy",
         "How many more or fewer dimensions hold 99 % of the energy of each head's logits after "
-        "than before. On the left the mean of the change over inputs: ▲ marks the heads that "
-        "gained rank and ▼ those that lost it, beyond what chance among all heads explains. On the "
-        "right the change of the rank of all inputs together, which decides the size of a head. "
+        "than before. The first map has the mean of the change over inputs: ▲ marks the heads that "
+        "gained rank and ▼ those that lost it, beyond what chance among all heads explains. The "
+        "second has that of the rank of all inputs together, which decides the size of a head. "
         "Layers without cells were not compared.",
         (
             _change_map(found, means, "mean over inputs", most, verdicts),

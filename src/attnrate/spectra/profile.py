@@ -39,7 +39,7 @@ Layers: TypeAlias = int | str | Iterable[int | str]
 """Attention layers of a model: one number or name, or several."""
 
 
-def _require_layers(name: str, value: object) -> Layers | None:
+def require_layers(name: str, value: object) -> Layers | None:
     """`value` itself; an InputError when it cannot be numbers or names of layers."""
     if value is None or isinstance(value, Iterable):
         return value
@@ -52,7 +52,7 @@ def profile(
     inputs: Annotated[Inputs, by(require_inputs)],
     gauge: GaugeLike = "softmax",
     *,
-    layers: Annotated[Layers | None, by(_require_layers)] = None,
+    layers: Annotated[Layers | None, by(require_layers)] = None,
     cut_inputs: Natural = 8,
     name: str | None = None,
     progress: bool | None = None,
@@ -125,7 +125,7 @@ def profile(
             line.at(f"spectra: batch {number}{of}", None if total is None else number / total)
     unseen = watcher.unseen()
     if not found:
-        raise _nothing_seen(module, unseen)
+        raise nothing_seen(module, unseen)
     if unseen:
         warnings.warn(
             "attention that could not be read is left out: " + "; ".join(map(str, unseen)),
@@ -163,7 +163,8 @@ def pieces(watcher: Watcher, batch: Batch, held: list[int], picked: "Picked") ->
     return found
 
 
-def _nothing_seen(model: nn.Module, unseen: list[Unseen]) -> InputError:
+def nothing_seen(model: nn.Module, unseen: list[Unseen]) -> InputError:
+    """The error for a model none of whose attention was seen; `unseen` looks like attention."""
     if unseen:
         return InputError(
             f"none of the attention of this {type(model).__name__} could be read: {{value}}",

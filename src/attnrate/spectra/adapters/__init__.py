@@ -6,12 +6,15 @@
 A file of this folder with a tuple ADAPTERS is found by itself.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, cast
 
 from torch import nn
 
 from attnrate.errors import InputError
 from attnrate.found import modules_of
+from attnrate.own import load
 from attnrate.settings import by, checked
 from attnrate.spectra.capture import Adapter, Site
 
@@ -51,6 +54,38 @@ def unregister(adapter: Adapter) -> None:
 
     """
     _ADAPTERS.remove(adapter)
+
+
+@contextmanager
+def adapter_of(word: str | None) -> Iterator[None]:
+    """While it is open, an adapter of the user's own is registered.
+
+    Args:
+        word: "module:Class", a class or function that gives the adapter when it is called without
+            arguments; None for no adapter. The module is looked for in the current folder too.
+
+    Raises:
+        InputError: There is no such class, it cannot be called, or what it gives is no adapter.
+
+    """
+    if word is None:
+        yield
+        return
+    made = load("adapter", word, "--adapter")
+    try:
+        adapter = made()
+    except Exception as problem:
+        said = f"{type(problem).__name__}: {problem}"
+        raise InputError(
+            f"--adapter: the adapter could not be made without arguments ({said})",
+            word,
+            "Give all arguments of its class defaults.",
+        ) from problem
+    register(adapter)
+    try:
+        yield
+    finally:
+        unregister(adapter)
 
 
 def claims(model: nn.Module) -> list[tuple[Adapter, list[Site]]]:

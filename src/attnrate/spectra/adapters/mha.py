@@ -118,14 +118,14 @@ def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
 
 
 def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
-    # detached: in training nothing may be saved for gradients, nor weights be kept by autocast
-    weights: list[Any]
-    weights, biases = (
-        [x if x is None else x.detach() for x in all_] for all_ in _projections(given)
-    )
+    def made(name: str, weight: Tensor, bias: Tensor | None) -> Tensor:
+        # detached: in training nothing may be saved for gradients, nor weights be kept by autocast
+        own = None if bias is None else bias.detach()
+        return functional.linear(given[name].detach(), weight.detach(), own)
+
     query, key, value = (
-        split(_batched(functional.linear(given[name].detach(), weight, bias)), site.heads)
-        for name, weight, bias in zip(("query", "key", "value"), weights, biases, strict=True)
+        split(_batched(made(name, weight, bias)), site.heads)
+        for name, weight, bias in zip(("query", "key", "value"), *_projections(given), strict=True)
     )
     mask, (queries, keys) = _masks(site, given, len(query))
     if queries is None and padding is not None:

@@ -16,7 +16,7 @@ def require_file(name: str, value: object) -> Path:
     """`value` as the path of a file with something in it, or an InputError."""
     file = Path(value) if isinstance(value, str | os.PathLike) else None
     if file is None or not file.is_file():
-        raise InputError("there is no such file of inputs", value, "Check the path.")
+        raise InputError("there is no such file of inputs", _shown(value), "Check the path.")
     if file.stat().st_size == 0:
         raise InputError("the file of inputs is empty", str(file), "Put something into it.")
     return file
@@ -26,8 +26,13 @@ def require_folder(name: str, value: object, things: str) -> Path:
     """`value` as the path of a folder of images or other things, or an InputError."""
     where = Path(value) if isinstance(value, str | os.PathLike) else None
     if where is None or not where.is_dir():
-        raise InputError(f"there is no such folder of {things}", value, "Pass a folder's path.")
+        what = f"there is no such folder of {things}"
+        raise InputError(what, _shown(value), "Pass the path of a folder.")
     return where
+
+
+def _shown(value: object) -> object:
+    return str(value) if isinstance(value, os.PathLike) else value
 
 
 def require_length(name: str, value: object) -> int | None:

@@ -26,6 +26,7 @@ from attnrate.spectra.load import ModelLike, require_model
 
 _AT_ONCE = 256  # rows
 _CHARACTERS = 1 << 16  # read at a time from a JSON file
+_BUFFER = 1 << 18  # bytes of a Parquet column that are read at a time
 _LONGEST = 1 << 26  # characters of a row
 _MARK = "\ufeff"  # at the beginning of files that some Windows programs write
 _NOT_WHITE = re.compile(rf"[^{_MARK} \t\r\n]")
@@ -156,7 +157,8 @@ def _parquet(path: Path) -> Iterator[Any]:
     except ImportError:
         raise missing("pyarrow", "parquet", "a .parquet file", str(path)) from None
     try:
-        with ParquetFile(path) as parquet:
+        # by default pyarrow reads all of the file ahead
+        with ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as parquet:
             yield parquet
     except (ArrowException, OSError) as problem:
         what = f"the file is no whole Parquet ({first_line(problem)})"

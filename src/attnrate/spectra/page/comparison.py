@@ -9,12 +9,17 @@ from attnrate.figures.figure import Cell, Figure, Table
 from attnrate.figures.words import change_words, signed
 from attnrate.folders import filled_at_once, look_at
 from attnrate.pages.facts import FIGURES, PAGE, facts_of
+<<<<<<< HEAD
 from attnrate.pages.skeleton import Own, render, require_extra
+=======
+from attnrate.pages.skeleton import Own, drawn, render, require_extra
+>>>>>>> h-compare
 from attnrate.spectra.comparison import VERDICTS, Comparison, HeadChange
 from attnrate.spectra.drawn import changes_figure
 from attnrate.spectra.measures import counted
 
 COMMAND = "profile --against"
+_PAGE = Own("attnrate.spectra.page", "comparison.html.j2", pictures=True)
 #: Heads in the table of those that changed; all of them are in heads.csv
 _MOST_ROWS = 40
 _INTRO = (
@@ -73,7 +78,7 @@ def write_comparison(found: Comparison, folder: object) -> Path:
 def check_folder(folder: object) -> None:
     """Raise the InputError now that `write_comparison` would raise later; touch nothing."""
     look_at(folder, COMMAND)
-    require_extra()
+    require_extra(plots=False)
 
 
 def comparison_to_plain(found: Comparison) -> dict[str, Any]:
@@ -95,12 +100,16 @@ def comparison_to_plain(found: Comparison) -> dict[str, Any]:
 def render_comparison(found: Comparison, figure: Figure) -> str:
     """One HTML file that shows the comparison; the files of its figure lie in figures/."""
     return render(
+<<<<<<< HEAD
         Own("attnrate.spectra.page", "comparison.html.j2"),
+=======
+        _PAGE,
+>>>>>>> h-compare
         title=f"{found.after.model} against {found.before.model}",
         intro=_INTRO,
         facts=_facts(found),
         summary=str(found).splitlines(),
-        map={"file": f"{FIGURES}/{figure.name}", "figure": figure},
+        map=drawn(figure, f"{FIGURES}/{figure.name}"),
         changed=_changed(found),
         layers=_layers(found),
         unmatched=[str(one) for one in found.unmatched],

@@ -273,7 +273,10 @@ class Products:
         run = self._desk.begin(logits.module)
         self._runs[id(logits.module), logits.number] = run
         if self._desk.sees:
-            self._desk.seen(logits.module, run, _call(trace, value, output))
+            # in training, what is saved for gradients would differ from what a checkpoint expects
+            with torch.no_grad():
+                call = _call(trace, value, output)
+            self._desk.seen(logits.module, run, call)
 
 
 def _call(trace: Weights, value: Tensor, output: Tensor | None) -> Call:
@@ -282,7 +285,11 @@ def _call(trace: Weights, value: Tensor, output: Tensor | None) -> Call:
     if logits.per_head is not None:
         query = query * logits.per_head.to(query).view(-1, 1, 1)
     T = query.shape[2]
-    biases = [(bias.expand(-1, -1, T, -1) * by).float() for bias, by in logits.biases]
+    # not copied where its factor is 1: all layers of MPNet share one bias, which is large
+    biases = [
+        (bias if by == 1.0 else bias * by).expand(-1, -1, T, -1).float()
+        for bias, by in logits.biases
+    ]
     bias = sum(biases[1:], biases[0]) if biases else None
     shared = query.shape[1] // logits.key.shape[1]
 
@@ -335,7 +342,7 @@ def _times(trace: Logits, other: Any, power: int) -> Logits | None:
 
 def _number(value: Any) -> float | None:
     if isinstance(value, Tensor):
-        return float(value) if value.numel() == 1 else None
+        return float(value.detach()) if value.numel() == 1 else None
     return float(value) if isinstance(value, int | float) else None
 
 
