@@ -9,11 +9,7 @@ from attnrate.figures.figure import Cell, Figure, Table
 from attnrate.figures.words import change_words, signed
 from attnrate.folders import filled_at_once, look_at
 from attnrate.pages.facts import FIGURES, PAGE, facts_of
-<<<<<<< HEAD
-from attnrate.pages.skeleton import Own, render, require_extra
-=======
 from attnrate.pages.skeleton import Own, drawn, render, require_extra
->>>>>>> h-compare
 from attnrate.spectra.comparison import VERDICTS, Comparison, HeadChange
 from attnrate.spectra.drawn import changes_figure
 from attnrate.spectra.measures import counted
@@ -100,11 +96,7 @@ def comparison_to_plain(found: Comparison) -> dict[str, Any]:
 def render_comparison(found: Comparison, figure: Figure) -> str:
     """One HTML file that shows the comparison; the files of its figure lie in figures/."""
     return render(
-<<<<<<< HEAD
-        Own("attnrate.spectra.page", "comparison.html.j2"),
-=======
         _PAGE,
->>>>>>> h-compare
         title=f"{found.after.model} against {found.before.model}",
         intro=_INTRO,
         facts=_facts(found),
