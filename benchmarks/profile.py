@@ -1,6 +1,6 @@
 """Profiling beside forming the logits: cost over a forward pass, exactness, growth, memory.
 
-    python benchmarks/profile.py [exact|cost|growth|memory|weights|advice|peers|laws ...]
+    python benchmarks/profile.py [exact|cost|growth|memory|weights|advice|peers|laws|ray ...]
 
 Real weights (MPNet-base) and real text; both sides run here, one after the other, with the same
 number of threads. What the dense way would take for everything is said to be an estimate where it
@@ -29,6 +29,7 @@ import torch
 import _report
 from attnrate.data.text import sample_text
 from attnrate.data.weights import model_weights
+from attnrate.fitting.engines import cores
 from attnrate.spectra import batches
 from attnrate.spectra.advise import advise
 from attnrate.spectra.capture import Call, Site
@@ -36,6 +37,7 @@ from attnrate.spectra.estimate import Gram, spectra
 from attnrate.spectra.inputs.running import read_text
 from attnrate.spectra.load import LoadedModel, load_model
 from attnrate.spectra.profile import profile
+from attnrate.spectra.runners import runner_of
 from attnrate.spectra.watching.watcher import Watcher
 from attnrate.spectra.weights_only import weight_spectra
 from attnrate.theory.decay import fit_decay
@@ -331,6 +333,41 @@ def laws() -> None:
         print(f"laws of {path.parent.name}: {told}; of none, {few} have too few values to tell")
 
 
+def ray() -> None:
+    """The same profile in this process, and by one and by two workers of Ray on this machine."""
+    loaded = load_model(model_weights("minilm"))
+    given = list(read_text(loaded, sample_text(), 256, 4, 64))
+    before, there = torch.get_num_threads(), cores()
+    torch.set_num_threads(there)
+    print(f"ray: MiniLM, {len(given)} batches of 4 x 256 tokens, no cuts, on {there} cores")
+    profile(loaded, given[:2], cut_inputs=0)
+    here = profile(loaded, given, cut_inputs=0)
+    alone = seconds(lambda: profile(loaded, given, cut_inputs=0))
+    print(f"  in this process, {there} threads: {alone:.1f} s", flush=True)
+    for workers in (1, 2):
+        start = time.perf_counter()
+        with runner_of("ray", workers).session():
+            opened = time.perf_counter() - start
+            times, found = [], here
+            for _ in range(2):
+                start = time.perf_counter()
+                found = profile(loaded, given, cut_inputs=0, engine="ray", workers=workers)
+                times.append(time.perf_counter() - start)
+        off = max(
+            float(abs(one.pooled[key] - two.pooled[key]).max() / two.pooled[key].max())
+            for one, two in zip(found.layers, here.layers, strict=True)
+            for key in two.pooled
+        )
+        print(
+            f"  {workers} worker{'s' * (workers > 1)} of {max(1, there // workers)} threads: Ray "
+            f"starts in {opened:.1f} s; first profile, while workers start, {times[0]:.1f} s; "
+            f"second {times[1]:.1f} s, {alone / times[1]:.2f} times as fast as in this process; "
+            f"off by at most {off:.1e} sigma_1",
+            flush=True,
+        )
+    torch.set_num_threads(before)
+
+
 PARTS = {
     "exact": exact,
     "cost": cost,
@@ -340,6 +377,7 @@ PARTS = {
     "advice": advice,
     "peers": peers,
     "laws": laws,
+    "ray": ray,
 }
 
 

@@ -184,6 +184,7 @@ from .spectra.profile import profile as profile
 from .spectra.watching.watcher import Unseen as Unseen
 from .spectra.layer import LayerSpectra as LayerSpectra
 from .spectra.result import Profile as Profile
+from .spectra.saved import load_profile as load_profile
 from .spectra.weights_only import LayerWeights as LayerWeights
 from .spectra.weights_only import WeightSpectra as WeightSpectra
 from .spectra.weights_only import weight_spectra as weight_spectra

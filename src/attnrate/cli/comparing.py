@@ -1,6 +1,5 @@
 """What `attnrate profile --against` does: two models on the same inputs, and what it prints."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,14 +7,11 @@ import typer
 
 from attnrate.cli.output import print_json, print_table
 from attnrate.figures.words import signed
-from attnrate.progress import Progress
-from attnrate.words import Gauge
 
 if TYPE_CHECKING:
+    from attnrate.cli.measuring import Measuring
     from attnrate.spectra.comparison import Comparison
-    from attnrate.spectra.load import LoadedModel
     from attnrate.spectra.matching import Match
-    from attnrate.spectra.read import Batches
     from attnrate.spectra.result import Profile
 
 _TITLE = "Dimensions for 99 % of the energy: heads that changed, and the change per input"
@@ -36,21 +32,14 @@ def require_there(source: str) -> None:
 
 
 def compare_models(
-    before: str,
-    after: str,
-    read: "Callable[[LoadedModel], Batches]",
-    gauge: Gauge,
-    layers: list[int | str] | None,
-    match: "Match",
+    before: str, after: str, measuring: "Measuring", match: "Match"
 ) -> "Comparison":
     """Profile two models, one after the other, and compare them.
 
     Args:
         before: The folder or the hub id of the first model.
         after: The folder or the hub id of the second model.
-        read: Reads the inputs for a model.
-        gauge: The gauge of both profiles.
-        layers: The layers to profile in both; None for all.
+        measuring: How both are opened and profiled.
         match: How layers belong together.
 
     Returns:
@@ -58,16 +47,12 @@ def compare_models(
 
     """
     from attnrate.spectra.compare import compare
-    from attnrate.spectra.load import load_model
-    from attnrate.spectra.profile import profile
 
     def profiled(source: str, known: str | None) -> "Profile":
-        with Progress(f"opening {source}"):
-            loaded = load_model(source)
-            inputs = read(loaded)
+        loaded, inputs = measuring.open(source)
         # two folders of one name are told apart by their paths
         name = source if loaded.name == known else loaded.name
-        return profile(loaded, inputs, gauge, layers=layers, cut_inputs=0, name=name)
+        return measuring.profile(loaded, inputs, name, cut_inputs=0)
 
     new = profiled(after, None)
     return compare(profiled(before, new.model), new, match=match)

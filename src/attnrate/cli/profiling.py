@@ -1,33 +1,24 @@
 """The command profile."""
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-<<<<<<< HEAD
-from attnrate.cli.completing import words
+from attnrate.cli.completing import ENGINES, MATCHES, words
 from attnrate.cli.inputs import GivenInputs
-=======
-from attnrate.cli.completing import MATCHES, words
->>>>>>> h-compare
+from attnrate.cli.measuring import Measuring, Placing
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json, print_table
 from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
 from attnrate.progress import Progress
-from attnrate.words import GAUGES, Gauge, require_gauge
+from attnrate.words import GAUGES, require_gauge
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.spectra.advise import Advice
-<<<<<<< HEAD
-=======
-    from attnrate.spectra.load import LoadedModel
     from attnrate.spectra.matching import Match
-    from attnrate.spectra.read import Batches
->>>>>>> h-compare
     from attnrate.spectra.result import Profile
 
 
@@ -158,7 +149,6 @@ def profile(
             metavar="N",
         ),
     ] = None,
-<<<<<<< HEAD
     device: Annotated[
         str,
         typer.Option(
@@ -191,7 +181,8 @@ def profile(
             help="With --device-map: leave weights on disk, and read each block when it runs. "
             "What has to be written anew goes into this folder, for as long as the command runs.",
             metavar="DIR",
-=======
+        ),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -215,7 +206,6 @@ def profile(
             help="An adapter of your own for attention that is not found by itself: a class in a "
             "module of the current folder or of an installed package.",
             metavar="MODULE:CLASS",
->>>>>>> h-compare
         ),
     ] = None,
     heads: Annotated[
@@ -232,6 +222,31 @@ def profile(
             "keys (stacked), or head by head (interleaved).",
             metavar="stacked|interleaved",
             autocompletion=words("stacked", "interleaved"),
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep finished batches in this folder: after an interruption, the same command "
+            "goes on there (default: nothing is kept).",
+            metavar="DIR",
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where the model runs: local (this process), ray, or the address "
+            "ray://HOST:PORT of a Ray cluster.",
+            metavar="ENGINE",
+            autocompletion=words(*ENGINES),
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="With --engine ray: number of processes that hold the model (default: one on "
+            "each machine).",
+            metavar="N",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -251,79 +266,52 @@ def profile(
         if context.params[name] is not None:
             said = f"--{name} is for --weights-only"
             raise InputError(said, context.params[name], f"Leave --{name} out.")
-<<<<<<< HEAD
     given = GivenInputs(text, images, sound, inputs, column, length, batch, limit, tokens)
     given.require_fitting()
-    from attnrate.spectra.advise import advise, goal
-    from attnrate.spectra.load import load_model
-    from attnrate.spectra.page.write import check_folder
-=======
-    if text is None and length is not None:
-        raise InputError("--length is for --text", length, "Leave --length out.")
     from attnrate.spectra.adapters import adapter_of
     from attnrate.spectra.advise import goal
->>>>>>> h-compare
-    from attnrate.spectra.profile import Picked
+    from attnrate.spectra.picked import Picked
+    from attnrate.spectra.resume import require_resume
 
     # what can be refused is refused before the work
     goal(budget, tolerance)
     modulo = require_gauge("gauge", gauge)
     require_whole("cut_inputs", cut_inputs, 0)
+    require_resume("resume", resume)
     asked = None if layers is None else _layers(layers)
     Picked.of(asked)
-
-    def read(loaded: "LoadedModel") -> "Batches":
-        return _read(loaded, given, length, batch, limit)
-
+    placing = Placing(device, dtype, device_map, offload)
+    measuring = Measuring(given, placing, modulo, asked, cut_inputs, resume, engine, workers)
     if against is not None:
-        said = "--against compares ranks and advises no sizes"
-        _require_unused(context, said, {*context.params} - {"tolerance", "budget", "cut_inputs"})
+        said = "--against compares ranks, advises no sizes and keeps nothing"
+        useless = {"tolerance", "budget", "cut_inputs", "resume"}
+        _require_unused(context, said, {*context.params} - useless)
         way: Match = require_choice("match", match, MATCHES)
         with adapter_of(adapter):
-            _compare(against, model, read, modulo, asked, way, out, as_json)
+            _compare(against, model, measuring, way, out, as_json)
         return
     if match != "name":
         raise InputError("--match is for --against", match, "Leave --match out.")
     with adapter_of(adapter):
-        _profile(model, read, modulo, asked, cut_inputs, (budget, tolerance), out, as_json)
+        _profile(model, measuring, (budget, tolerance), out, as_json)
 
 
 def _profile(
     model: str,
-    read: "Callable[[LoadedModel], Batches]",
-    gauge: Gauge,
-    layers: list[int | str] | None,
-    cut_inputs: int,
+    measuring: Measuring,
     wanted: tuple[int | None, float | None],
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Profile a model, advise sizes within a budget or a tolerance, and print or write both."""
     from attnrate.spectra.advise import advise
-    from attnrate.spectra.load import load_model
     from attnrate.spectra.page.write import check_folder
-    from attnrate.spectra.profile import profile as run
 
     if out is not None:
         check_folder(out)
-    with Progress(f"opening {model}"):
-<<<<<<< HEAD
-        loaded = load_model(
-            model,
-            device=device,
-            dtype=dtype,  # type: ignore[arg-type]  # `load_model` says which words it knows
-            device_map=device_map,  # type: ignore[arg-type]
-            offload=offload,
-        )
-        read = given.read(loaded)
-    found = run(loaded, read, modulo, layers=asked, cut_inputs=cut_inputs)
-    advice = advise(found, budget, tolerance=tolerance)
-=======
-        loaded = load_model(model)
-        inputs = read(loaded)
-    found = run(loaded, inputs, gauge, layers=layers, cut_inputs=cut_inputs)
+    with measuring.session():
+        found = measuring.profile(*measuring.open(model))
     advice = advise(found, wanted[0], tolerance=wanted[1])
->>>>>>> h-compare
     page = None
     if out is not None:
         with Progress("writing the page"):
@@ -331,14 +319,10 @@ def _profile(
     _tell(found, advice, page, as_json)
 
 
-<<<<<<< HEAD
-=======
 def _compare(
     before: str,
     after: str,
-    read: "Callable[[LoadedModel], Batches]",
-    gauge: Gauge,
-    layers: list[int | str] | None,
+    measuring: Measuring,
     match: "Match",
     out: Path | None,
     as_json: bool,
@@ -351,39 +335,12 @@ def _compare(
         check_folder(out)
     for source in (before, after):
         require_there(source)
-    found = compare_models(before, after, read, gauge, layers, match)
+    with measuring.session():
+        found = compare_models(before, after, measuring, match)
     page = None if out is None else found.save(out)
     tell_comparison(found, page, as_json)
 
 
-def _require_one(given: dict[str, Path | None]) -> None:
-    """Raise an InputError unless inputs of exactly one kind were given."""
-    named = [option for option, value in given.items() if value is not None]
-    if len(named) != 1:
-        raise InputError(
-            "a profile needs inputs of one kind",
-            named or "none",
-            "Pass --text FILE, --images DIR or --inputs FILE.npz. Where there are none, "
-            "--weights-only shows what can be known from the weights alone.",
-        )
-
-
-def _read(
-    loaded: "LoadedModel", given: dict[str, Path | None], length: int | None, batch: int, limit: int
-) -> "Batches":
-    """Read the inputs of the kind that was given, in batches."""
-    from attnrate.spectra.read import read_arrays, read_images, read_text
-
-    images, inputs, text = (given[name] for name in ("--images", "--inputs", "--text"))
-    if images is not None:
-        return read_images(loaded, images, batch, limit)
-    if inputs is not None:
-        return read_arrays(loaded.model, inputs, batch, limit)
-    assert text is not None  # one of the three was asked for
-    return read_text(loaded, text, length, batch, limit)
-
-
->>>>>>> h-compare
 def _layers(text: str) -> list[int | str]:
     """The layers of --layers: whole numbers as numbers, other words as names."""
     found: list[int | str] = []

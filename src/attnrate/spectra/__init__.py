@@ -7,6 +7,10 @@
 - `load`: a model from a folder or a hub; `checkpoint`: the files of such a folder
 - `profile`: all spectra of a model, by `estimate` (spectra from second moments) and `cut` (what
   smaller heads do to attention); `result`: what it returns, summed up by the numbers of `measures`
+- Profiles in pieces: `gather` puts pieces together, `joined` whole profiles; `packed` and
+  `arrays_file` turn them into files, `saved` keeps a profile, `resume` one that is being made;
+  `runners` says where batches are run, `dealt` deals them to a Ray cluster, `worker` runs there;
+  `digest` names weights and batches, `picked` the layers that were asked for
 - `advise`: how small heads could be, by `needed`: what each size would cost each head
 - `check`: cutting a model for real, and a metric of the user's
 - `compare`: which heads of two profiles (`matching`) gained or lost rank; `comparison`: the result

@@ -6,44 +6,40 @@ matrix of size T × T is formed. Only the few inputs on which cuts are measured 
 no part in making the cuts, so that what is measured holds for inputs that come later.
 """
 
+import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, TypeAlias
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from torch import nn
 
-from attnrate.errors import AccuracyWarning, InputError, require_whole
+from attnrate.errors import AccuracyWarning, InputError
+from attnrate.fitting.engines import require_engine
 from attnrate.fitting.provenance import provenance
 from attnrate.progress import QUIET, Progress
-from attnrate.settings import Natural, by, checked
+from attnrate.settings import Count, Natural, by, checked
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch, Inputs, count_of, require_inputs
-from attnrate.spectra.capture import Call, Site
-from attnrate.spectra.collect import layer_of
 from attnrate.spectra.cut import Cut, Loss, losses
+from attnrate.spectra.digest import weights_digest
 from attnrate.spectra.inputs.given import as_batches
-from attnrate.spectra.layer import Collected, LayerSpectra
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
 from attnrate.spectra.measures import SHARES, rank_of, tails
+from attnrate.spectra.picked import Layers, Picked, require_layers
 from attnrate.spectra.result import Profile
+from attnrate.spectra.resume import State, require_resume
+from attnrate.spectra.runners import Held, Work, runner_of
 from attnrate.spectra.watching.watcher import Unseen, Watcher
 from attnrate.words import Gauge, GaugeLike, require_gauge
 
 #: Frames between a public function that is `checked` and whoever calls it
 _CHECKED_FRAMES = 4
-
-Layers: TypeAlias = int | str | Iterable[int | str]
-"""Attention layers of a model: one number or name, or several."""
-
-
-def require_layers(name: str, value: object) -> Layers | None:
-    """`value` itself; an InputError when it cannot be numbers or names of layers."""
-    if value is None or isinstance(value, Iterable):
-        return value
-    return require_whole(name, value, 0)
 
 
 @checked
@@ -55,6 +51,9 @@ def profile(
     layers: Annotated[Layers | None, by(require_layers)] = None,
     cut_inputs: Natural = 8,
     name: str | None = None,
+    resume: Annotated[str | os.PathLike[str] | None, by(require_resume)] = None,
+    engine: Annotated[str, by(require_engine)] = "local",
+    workers: Count | None = None,
     progress: bool | None = None,
 ) -> Profile:
     """Measure what each attention head of a trained model uses of its dimensions.
@@ -77,6 +76,13 @@ def profile(
             have no part in making the cuts; some inputs are always left to make cuts from. 0
             measures no cuts.
         name: The model's name in tables and figures; the name of its folder or class by default.
+        resume: A folder that keeps what is finished, so that a run that was killed can be gone on
+            with: the same call, with the same inputs in the same order, then skips the finished
+            batches. The folder is removed at the end. None keeps nothing.
+        engine: Where the model runs: "local" is this process, "ray" a Ray cluster (that of
+            RAY_ADDRESS, or else one made on this machine), "ray://HOST:PORT" the cluster there.
+        workers: With a Ray cluster, the number of processes that hold the model and share its
+            cores; by default one on each machine.
         progress: True writes plain lines where there is no terminal; False shows nothing. By
             default a terminal or a notebook shows a live line after a second.
 
@@ -85,7 +91,8 @@ def profile(
 
     Raises:
         InputError: None of the model's attention could be read, or the model cannot be run on the
-            inputs.
+            inputs, or these are not the inputs of the run that is to be resumed.
+        WorkerError: The Ray cluster cannot be reached, or has given up.
 
     Warns:
         AccuracyWarning: Some attention of the model could not be read; `unseen` says which, and
@@ -104,38 +111,40 @@ def profile(
     shown = require_gauge("gauge", gauge)
     module = module_of(model)
     inputs = as_batches(model, inputs)
-    watcher = Watcher(module)
+    runner = runner_of(engine, workers)
     picked = Picked.of(layers)
-    found: dict[str, Collected] = {}
-    sample: list[Batch] = []
-    total = count_of(inputs)
-    with Progress("spectra", wanted=progress, after=QUIET) as line:
-        held_out = _held_out(batches.batches(inputs), cut_inputs)
-        for number, (batch, held) in enumerate(held_out, start=1):
-            for piece in pieces(watcher, batch, held, picked):
-                if piece.name in found:
-                    found[piece.name].add(piece)
-                else:
-                    found[piece.name] = Collected(piece)
-            if number == 1:
-                picked.check(watcher.sites)
-            if held:
-                sample.append(batches.pick(batch, held))
-            of = "" if total is None else f" of {total}"
-            line.at(f"spectra: batch {number}{of}", None if total is None else number / total)
-    unseen = watcher.unseen()
-    if not found:
-        raise nothing_seen(module, unseen)
-    if unseen:
-        warnings.warn(
-            "attention that could not be read is left out: " + "; ".join(map(str, unseen)),
-            AccuracyWarning,
-            stacklevel=1 + _CHECKED_FRAMES,
-        )
-    done = sorted((each.done() for each in found.values()), key=lambda layer: layer.number)
-    if sample:
-        with Progress("cutting heads", wanted=progress, after=QUIET) as line:
-            done = with_cuts(watcher, sample, done, shown, line)
+    digest = weights_digest(module)
+    folder = None if resume is None else Path(resume)
+    with ExitStack() as stack:
+        stack.enter_context(runner.session())
+        state = stack.enter_context(State(folder, module, digest, picked, cut_inputs))
+        watcher = Watcher(module)
+        state.recall(watcher)
+        sample: list[Batch] = []
+        feed = _feed(batches.batches(inputs), cut_inputs, state, sample)
+        total = count_of(inputs)
+        left = None if total is None else total - state.gathered.batches
+        work = Work(model, digest, watcher, picked, state.gathered, left)
+        with Progress("spectra", wanted=progress, after=QUIET) as line:
+            for piece in runner.pieces(work, feed):
+                if not state.gathered.order:
+                    picked.check(piece.order)
+                state.add(piece)
+                line.at(*_how_far(state.gathered.batches, total))
+        unseen = watcher.unseen()
+        done = [*state.gathered.piece().layers]
+        if not done:
+            raise nothing_seen(module, unseen)
+        if unseen:
+            warnings.warn(
+                "attention that could not be read is left out: " + "; ".join(map(str, unseen)),
+                AccuracyWarning,
+                stacklevel=1 + _CHECKED_FRAMES,
+            )
+        if sample:
+            state.keep()
+            with Progress("cutting heads", wanted=progress, after=QUIET) as line:
+                done = with_cuts(watcher, sample, done, shown, line)
     own = model.name if isinstance(model, LoadedModel) else type(module).__name__
     return Profile(
         model=name or own,
@@ -144,23 +153,26 @@ def profile(
         layers=tuple(done),
         made_by=provenance(),
         unseen=tuple(unseen),
+        digest=digest,
     )
 
 
-def pieces(watcher: Watcher, batch: Batch, held: list[int], picked: "Picked") -> list[LayerSpectra]:
-    """What a batch adds to the record of each layer that was asked for, in the order of the calls.
+def _feed(
+    given: Iterable[Batch], cut_inputs: int, state: State, sample: list[Batch]
+) -> Iterator[Held]:
+    """The batches that are still to be run; inputs on which cuts are measured go to `sample`."""
+    for batch, held in _held_out(given, cut_inputs):
+        if held:
+            sample.append(batches.pick(batch, held))
+        if not state.is_finished(batch, held):
+            yield batch, held
+    state.check_end()
 
-    `held` are the numbers of the inputs that have no part in making cuts.
-    """
-    found: list[LayerSpectra] = []
 
-    def see(site: Site, call: Call) -> None:
-        number = watcher.sites.index(site)
-        if picked.has(number, site):
-            found.append(layer_of(number, site, call, batch, held, watcher.model))
-
-    watcher.see(batch, see)
-    return found
+def _how_far(done: int, total: int | None) -> tuple[str, float | None]:
+    """How many batches are done, in words and as a share."""
+    of = "" if total is None else f" of {total}"
+    return f"spectra: batch {done}{of}", None if total is None else done / total
 
 
 def nothing_seen(model: nn.Module, unseen: list[Unseen]) -> InputError:
@@ -180,7 +192,7 @@ def nothing_seen(model: nn.Module, unseen: list[Unseen]) -> InputError:
     )
 
 
-def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[tuple[Batch, list[int]]]:
+def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[Held]:
     """Each batch with the numbers of its inputs on which cuts are measured.
 
     They are the first inputs, in a row: neighbouring pieces of a text are alike, so taking every
@@ -242,36 +254,3 @@ def _cut(layer: LayerSpectra, ranks: np.ndarray, loss: Loss, gauge: Gauge) -> Cu
     return Cut(
         np.broadcast_to(ranks, shape), np.broadcast_to(tail, shape), loss.weights, loss.output
     )
-
-
-@dataclass(frozen=True)
-class Picked:
-    """The layers that were asked for, by number or name; all of them if `asked` is None."""
-
-    asked: tuple[int | str, ...] | None
-
-    @classmethod
-    def of(cls, layers: Layers | None) -> "Picked":
-        """The layers of a request; an InputError for one that names none, or no number."""
-        if layers is None:
-            return cls(None)
-        asked = (layers,) if isinstance(layers, str | int) else tuple(layers)
-        if not asked:
-            raise InputError("no layer was named", layers, "Name some, or leave layers out.")
-        for layer in asked:
-            if not isinstance(layer, str):
-                require_whole("layers", layer, 0)
-        return cls(asked)
-
-    def has(self, number: int, site: Site) -> bool:
-        """Whether a layer is among those that were asked for."""
-        return self.asked is None or number in self.asked or site.name in self.asked
-
-    def check(self, sites: Sequence[Site]) -> None:
-        """Raise an InputError when a layer that was asked for is not among those that ran."""
-        names = [site.name for site in sites]
-        for layer in self.asked or ():
-            if isinstance(layer, str) and layer not in names:
-                raise InputError("no layer has this name", layer, f"Known: {', '.join(names)}.")
-            if not isinstance(layer, str):
-                require_whole("layers", layer, 0, len(names) - 1)

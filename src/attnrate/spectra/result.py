@@ -66,6 +66,8 @@ class Profile(Shown):
         layers: The spectra of each profiled layer.
         made_by: Versions, git state and machine, for the record.
         unseen: What looks like attention and is not part of the profile, with the reason.
+        digest: A digest of the model's weights, by which profiles of one model are known to belong
+            together; None where some weights were not in memory.
 
     Examples:
         >>> import torch
@@ -88,6 +90,7 @@ class Profile(Shown):
     layers: tuple[LayerSpectra, ...]
     made_by: Mapping[str, str | bool | None]
     unseen: tuple[Unseen, ...] = ()
+    digest: str | None = None
 
     @property
     def tokens(self) -> Int[Array, " inputs"]:
@@ -237,26 +240,67 @@ class Profile(Shown):
 
         return draw(ranks_figure(self))
 
-    def save(self, folder: str | os.PathLike[str], advice: "Advice | None" = None) -> Path:
+    def join(self, *others: "Profile") -> "Profile":
+        """The profile of all inputs of several profiles of one model.
+
+        Moments are sums, so the joined profile is that of one run on all inputs: pooled spectra and
+        moments differ by rounding alone, the spectra of single inputs are put one after another.
+        So are the measured cuts, each of which was made from the moments of its own profile.
+
+        Args:
+            *others: Profiles of the same model on other inputs, with the same layers and gauge.
+
+        Returns:
+            A profile with the model's name and the numbers of the layers of this one.
+
+        Raises:
+            InputError: A profile is of another model, of other layers or of another gauge; the
+                message says what differs.
+
+        Examples:
+            >>> import torch
+            >>> model = ar.Transformer(2, 1, n=8, m_h=4)
+            >>> one, two = (ar.profile(model, torch.rand(4, 16, 2)) for _ in range(2))
+            >>> len(one.join(two).tokens)
+            8
+
+        """
+        from attnrate.spectra.joined import joined
+
+        return joined(self, others)
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        advice: "Advice | None" = None,
+        *,
+        page: bool = True,
+    ) -> Path:
         """Write a page about the profile, with its figures and numbers as files beside it.
 
         The page begins with the sizes that the heads need and what smaller heads would save and
         cost; then it shows head by head. It is one file that loads nothing from the network. Either
-        all files are written or none: index.html, figures/, heads.csv and profile.json.
+        all files are written or none: index.html, figures/, heads.csv, profile.json, and
+        moments.safetensors, from which `load_profile` opens the profile again.
 
         Args:
             folder: A folder that is new or empty, or that an earlier call has written.
             advice: What `advise` returned for this profile; the page shows its tolerance or budget.
                 None stands for `advise(profile)`.
+            page: False writes moments.safetensors alone, which is quicker.
 
         Returns:
-            The path of the page.
+            The path of the page, or of moments.safetensors without a page.
 
         Raises:
             InputError: The folder has something else in it or cannot be written, the advice is of
                 another profile, or the extra `report` is not installed.
 
         """
+        if not page:
+            from attnrate.spectra.saved import save_data
+
+            return save_data(self, folder)
         from attnrate.spectra.page.write import write_profile
 
         return write_profile(self, folder, advice)

@@ -18,9 +18,10 @@ from attnrate.own import load
 from attnrate.settings import by, checked
 from attnrate.spectra.capture import Adapter, Site
 
-_ADAPTERS: list[Adapter] = [
+_KNOWN: list[Adapter] = [
     adapter for file in modules_of(__name__) for adapter in getattr(file, "ADAPTERS", ())
 ]
+_ADAPTERS: list[Adapter] = [*_KNOWN]
 
 
 def _require_adapter(name: str, value: object) -> Adapter:
@@ -86,6 +87,11 @@ def adapter_of(word: str | None) -> Iterator[None]:
         yield
     finally:
         unregister(adapter)
+
+
+def registered() -> list[Adapter]:
+    """The adapters that were added by `register`, the last one first."""
+    return [adapter for adapter in _ADAPTERS if all(adapter is not known for known in _KNOWN)]
 
 
 def claims(model: nn.Module) -> list[tuple[Adapter, list[Site]]]:

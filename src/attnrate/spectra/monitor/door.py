@@ -22,8 +22,8 @@ from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 _COMPILED = "OptimizedModule"  # the class that torch.compile makes; its file is slow to import
-Wanted = Callable[[int, Site], bool]
-"""Whether a layer is asked for, by its number and its site."""
+Wanted = Callable[[int, str], bool]
+"""Whether a layer is asked for, by its number and its name."""
 
 
 class Door:
@@ -174,7 +174,7 @@ class Door:
     def _see(self, batch: Batch) -> Callable[[Site, Call], None]:
         def see(site: Site, call: Call) -> None:
             number = self.watcher.sites.index(site)
-            if not self._wanted(number, site):
+            if not self._wanted(number, site.name):
                 return
             try:
                 self._seen.add(Sums.of(number, site, call, kept_tokens(site, call, batch)))

@@ -14,7 +14,7 @@ from attnrate.spectra.monitor.drawn import spread, steps_figure
 from attnrate.spectra.monitor.options import Beyond, LayersLike, Log, options
 from attnrate.spectra.monitor.record import COLUMNS, MEASURES, LayerRecord
 from attnrate.spectra.monitor.recorder import Recorder
-from attnrate.spectra.profile import Layers, Picked, require_layers
+from attnrate.spectra.picked import Layers, Picked, require_layers
 from attnrate.words import GaugeLike
 
 if TYPE_CHECKING:

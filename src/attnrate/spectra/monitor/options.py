@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from attnrate.errors import InputError, hint, require_whole
 from attnrate.settings import Count, Switch, by, checked
 from attnrate.spectra.monitor.loggers import Logger, LogTo, loggers, require_log
-from attnrate.spectra.profile import Layers, Picked, require_layers
+from attnrate.spectra.picked import Layers, Picked, require_layers
 from attnrate.words import Gauge, GaugeLike, require_gauge
 
 

@@ -153,7 +153,7 @@ class Recorder:
 
     def _check_layers(self) -> None:
         try:
-            self._options.picked.check(self.door.watcher.sites)
+            self._options.picked.check([site.name for site in self.door.watcher.sites])
         except InputError as problem:
             self.say(f"layers: {problem}")
 

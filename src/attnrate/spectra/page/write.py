@@ -17,6 +17,7 @@ from attnrate.spectra.page.figures import profile_figures
 from attnrate.spectra.page.render import render_profile
 from attnrate.spectra.page.subject import subject_of
 from attnrate.spectra.result import Profile
+from attnrate.spectra.saved import write_data
 from attnrate.words import Gauge
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ _SHARES = (0.05, 0.5, 0.95)  # quantiles over inputs that are kept
 
 
 def write_profile(profile: Profile, folder: object, advice: object = None) -> Path:
-    """Write index.html, figures/, heads.csv and profile.json, and return the path of index.html.
+    """Write index.html and the files beside it, and return the path of index.html.
 
-    The folder must be new, empty, or one that an earlier call has made. Either all files are
+    Beside it are figures/, heads.csv, profile.json, and moments.safetensors for `load_profile`. The
+    folder must be new, empty, or one that an earlier call has made. Either all files are
     written or none. Without advice the page shows that of the default tolerance.
     """
     place = look_at(folder, COMMAND)[0]
@@ -46,6 +48,7 @@ def write_profile(profile: Profile, folder: object, advice: object = None) -> Pa
             save_figure(figure, fresh / FIGURES)
         (fresh / "heads.csv").write_bytes(table.encode())
         (fresh / "profile.json").write_bytes((plain + "\n").encode())
+        write_data(profile, fresh)
         (fresh / PAGE).write_bytes(page.encode())
     return place / PAGE
 

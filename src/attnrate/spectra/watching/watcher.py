@@ -6,9 +6,9 @@ the output that the model computed; a layer for which that fails is left out and
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -66,6 +66,29 @@ class Unseen:
     def __str__(self) -> str:
         return f"{self.name or 'the model itself'} ({self.kind}): {self.why}"
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the module did not run, so that other inputs may show what it is."""
+        return self.why == _IDLE
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a watcher has found out about a model, for a watcher of the same model elsewhere.
+
+    Attributes:
+        met: The paths of the modules of all sites that have run, by the names of the sites.
+        doubted: Why sites are left out, by their names.
+        lost: Why attention could not be read, by the paths of modules.
+        ran: The paths of modules that look like attention and have run.
+
+    """
+
+    met: Mapping[str, str] = field(default_factory=dict)
+    doubted: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+    ran: tuple[str, ...] = ()
+
 
 class Watcher:
     """Finds the attention of a model while it runs, and passes its calls on.
@@ -85,6 +108,7 @@ class Watcher:
             id(part) for _, own in self._claims for site in own for part in site.module.modules()
         }
         self._known: dict[tuple[int, str, int], Site] = {}
+        self._met: dict[str, str] = {}
         self._products: dict[tuple[int, int], int] = {}
         self._lost: dict[int, str] = {}
         self._doubted: dict[str, str] = {}
@@ -158,18 +182,39 @@ class Watcher:
             stack.enter_context(operations)
             yield
 
+    def memory(self) -> Memory:
+        """What was found out so far."""
+        alike = [part for part in self.model.modules() if _looks_like_attention(part)]
+        return Memory(
+            met=dict(self._met),
+            doubted=dict(self._doubted),
+            lost={self._paths[number]: why for number, why in self._lost.items()},
+            ran=tuple(self._paths[id(part)] for part in alike if id(part) in self._running.ran),
+        )
+
+    def remember(self, memory: Memory) -> None:
+        """Take over what another watcher of the same model has found out on other inputs.
+
+        Sites that it has met are not held against their outputs once more.
+        """
+        parts = dict(self.model.named_modules())
+        self._met = {**memory.met, **self._met}
+        self._doubted = {**memory.doubted, **self._doubted}
+        for path, why in memory.lost.items():
+            if path in parts:
+                self._lost.setdefault(id(parts[path]), why)
+        self._running.ran.update(id(parts[path]) for path in memory.ran if path in parts)
+
     def unseen(self) -> list[Unseen]:
         """The modules that look like attention and have no site, each with the reason."""
-        seen = {id(part) for site in self.sites for part in site.module.modules()}
+        parts = dict(self.model.named_modules())
+        sites = {name: parts[path] for name, path in self._met.items() if path in parts}
         found = [
-            Unseen(name, type(site.module).__name__, self._doubted[name])
-            for site in self._known.values()
-            for name in [site.name]
+            Unseen(name, type(part).__name__, self._doubted[name])
+            for name, part in sites.items()
             if name in self._doubted
         ]
-        passed = seen | {
-            id(part) for site in self._known.values() for part in site.module.modules()
-        }
+        passed = {id(each) for part in sites.values() for each in part.modules()}
         for part in self.model.modules():
             inner = [each for each in part.modules() if each is not part]
             alike = _looks_like_attention(part) or id(part) in self._lost
@@ -293,9 +338,11 @@ class _Pass:
         watcher = self._watcher
         if key not in watcher._known:
             watcher._known[key] = site
-            if self._check and not understood(call, call.kept):
-                watcher._doubted[site.name] = _OTHER
-            else:
+            if site.name not in watcher._met:
+                watcher._met[site.name] = watcher._paths.get(id(site.module), site.name)
+                if self._check and not understood(call, call.kept):
+                    watcher._doubted[site.name] = _OTHER
+            if site.name not in watcher._doubted:
                 watcher.sites.append(site)
         if site.name not in watcher._doubted and self._see is not None:
             self._see(watcher._known[key], replace(call, output=None))
