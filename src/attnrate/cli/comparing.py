@@ -31,9 +31,7 @@ def require_there(source: str) -> None:
         open_checkpoint(folder)
 
 
-def compare_models(
-    before: str, after: str, measuring: "Measuring", match: "Match"
-) -> "Comparison":
+def compare_models(before: str, after: str, measuring: "Measuring", match: "Match") -> "Comparison":
     """Profile two models, one after the other, and compare them.
 
     Args:

@@ -18,8 +18,8 @@ from attnrate.spectra.batches import Batch, Inputs
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.cut import Projection, cutting, losses, run_cut
 from attnrate.spectra.estimate import with_float64
-from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.inputs.given import as_batches
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import ModelLike, module_of
 from attnrate.spectra.measures import counted, percent
 from attnrate.spectra.result import Profile
