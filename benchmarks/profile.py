@@ -1,6 +1,6 @@
 """Profiling beside forming the logits: cost over a forward pass, exactness, growth, memory.
 
-    python benchmarks/profile.py [exact|cost|growth|weights|advice|peers|laws ...]
+    python benchmarks/profile.py [exact|cost|growth|memory|weights|advice|peers|laws|ray ...]
 
 Real weights (MPNet-base) and real text; both sides run here, one after the other, with the same
 number of threads. What the dense way would take for everything is said to be an estimate where it
@@ -15,11 +15,13 @@ if __name__ == "__main__":
 
 import argparse
 import json
+import os
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -27,14 +29,16 @@ import torch
 import _report
 from attnrate.data.text import sample_text
 from attnrate.data.weights import model_weights
+from attnrate.fitting.engines import cores
 from attnrate.spectra import batches
-from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.advise import advise
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.estimate import Gram, spectra
+from attnrate.spectra.inputs.running import read_text
 from attnrate.spectra.load import LoadedModel, load_model
 from attnrate.spectra.profile import profile
-from attnrate.spectra.read import read_text
+from attnrate.spectra.runners import runner_of
+from attnrate.spectra.watching.watcher import Watcher
 from attnrate.spectra.weights_only import weight_spectra
 from attnrate.theory.decay import fit_decay
 
@@ -62,9 +66,7 @@ def seen(loaded: LoadedModel, batch: dict[str, torch.Tensor]) -> list[Call]:
     def see(_site: Site, call: Call) -> None:
         calls.append(call)
 
-    adapter, sites = adapter_for(loaded.model)
-    with batches.at_rest(loaded.model), adapter.watch(loaded.model, sites, see):
-        batches.run(loaded.model, batch)
+    Watcher(loaded.model).see(batch, see)
     return calls
 
 
@@ -133,7 +135,7 @@ def growth() -> None:
     print("  by one head times 12")
     print("      T     ours   dense   ratio   ours MB   dense MB")
     for T in (128, 256, 512, 1024, 2048, 4096):
-        rows = {way: _in_process(way, T) for way in ("ours", "dense")}
+        rows = {way: _in_process("one", way, T) for way in ("ours", "dense")}
         print(
             f"  {T:5d} {rows['ours']['seconds']:8.4f} {rows['dense']['seconds']:7.2f} "
             f"{rows['dense']['seconds'] / rows['ours']['seconds']:7.0f} "
@@ -142,11 +144,12 @@ def growth() -> None:
         )
 
 
-def _in_process(way: str, T: int) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, __file__, "--one", way, str(T)], check=True, capture_output=True, text=True
-    )
-    return dict(json.loads(done.stdout))
+def _in_process(work: str, way: str, size: int, settings: dict[str, str] | None = None) -> Any:
+    """What `one` or `held` prints in a process of its own, with more environment variables."""
+    command = [sys.executable, __file__, f"--{work}", way, str(size)]
+    more = {**os.environ, **(settings or {})}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=more)
+    return json.loads(done.stdout)
 
 
 def one(way: str, T: int) -> None:
@@ -182,6 +185,51 @@ def _peak_from_here() -> int:
 def _peak() -> int:
     status = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+
+
+def memory() -> None:
+    """MPNet with its weights on disk beside MPNet in memory, each in a process of its own.
+
+    While a model runs whose weights are on disk, freed blocks go back to the system at once. The
+    last columns are of the model in memory when its allocator does that as well.
+    """
+    print("memory: peak MB above the process with all packages imported; 8 texts of 512 tokens")
+    print(
+        "  batch   on disk   in memory   ratio   allocator alike   ratio   seconds (disk, memory)"
+    )
+    alike = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
+    for batch in (1, 2, 4, 8):
+        disk, plain = (_in_process("held", way, batch) for way in ("disk", "memory"))
+        other = _in_process("held", "memory", batch, alike)
+        assert disk["sum"] == plain["sum"], "the spectra differ"
+        print(
+            f"  {batch:5d} {disk['mb']:9.0f} {plain['mb']:11.0f} {disk['mb'] / plain['mb']:7.2f} "
+            f"{other['mb']:17.0f} {disk['mb'] / other['mb']:7.2f}   "
+            f"{disk['seconds']:.0f}, {plain['seconds']:.0f}",
+            flush=True,
+        )
+
+
+def held(way: str, batch: int) -> None:
+    """One profile of MPNet, for the sake of its peak memory."""
+    import accelerate  # noqa: F401  # a part of what is imported, on both sides
+    from transformers import AutoModel, MPNetModel  # noqa: F401
+
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    profile(layer, torch.randn(4, 20, 16), cut_inputs=2)  # libraries load on their first use
+    folder, text = model_weights("mpnet"), sample_text()
+    with TemporaryDirectory() as off:
+        before = _peak_from_here()
+        start = time.perf_counter()
+        if way == "disk":
+            loaded = load_model(folder, device_map="auto", offload=off)
+        else:
+            loaded = load_model(folder)
+        texts = read_text(loaded, text, LENGTH, batch, INPUTS)
+        found = profile(loaded, texts, cut_inputs=2)
+        took = time.perf_counter() - start
+    total = sum(float(found.pooled(layer.number, 0).sum()) for layer in found.layers)
+    print(json.dumps({"seconds": took, "mb": (_peak() - before) / 1024, "sum": total}))
 
 
 def weights_only() -> None:
@@ -285,14 +333,51 @@ def laws() -> None:
         print(f"laws of {path.parent.name}: {told}; of none, {few} have too few values to tell")
 
 
+def ray() -> None:
+    """The same profile in this process, and by one and by two workers of Ray on this machine."""
+    loaded = load_model(model_weights("minilm"))
+    given = list(read_text(loaded, sample_text(), 256, 4, 64))
+    before, there = torch.get_num_threads(), cores()
+    torch.set_num_threads(there)
+    print(f"ray: MiniLM, {len(given)} batches of 4 x 256 tokens, no cuts, on {there} cores")
+    profile(loaded, given[:2], cut_inputs=0)
+    here = profile(loaded, given, cut_inputs=0)
+    alone = seconds(lambda: profile(loaded, given, cut_inputs=0))
+    print(f"  in this process, {there} threads: {alone:.1f} s", flush=True)
+    for workers in (1, 2):
+        start = time.perf_counter()
+        with runner_of("ray", workers).session():
+            opened = time.perf_counter() - start
+            times, found = [], here
+            for _ in range(2):
+                start = time.perf_counter()
+                found = profile(loaded, given, cut_inputs=0, engine="ray", workers=workers)
+                times.append(time.perf_counter() - start)
+        off = max(
+            float(abs(one.pooled[key] - two.pooled[key]).max() / two.pooled[key].max())
+            for one, two in zip(found.layers, here.layers, strict=True)
+            for key in two.pooled
+        )
+        print(
+            f"  {workers} worker{'s' * (workers > 1)} of {max(1, there // workers)} threads: Ray "
+            f"starts in {opened:.1f} s; first profile, while workers start, {times[0]:.1f} s; "
+            f"second {times[1]:.1f} s, {alone / times[1]:.2f} times as fast as in this process; "
+            f"off by at most {off:.1e} sigma_1",
+            flush=True,
+        )
+    torch.set_num_threads(before)
+
+
 PARTS = {
     "exact": exact,
     "cost": cost,
     "growth": growth,
+    "memory": memory,
     "weights": weights_only,
     "advice": advice,
     "peers": peers,
     "laws": laws,
+    "ray": ray,
 }
 
 
@@ -300,11 +385,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--threads", type=int, default=1, help="for both sides")
-    parser.add_argument("--one", nargs=2, metavar=("WAY", "T"), help=argparse.SUPPRESS)
+    for work in ("--one", "--held"):
+        parser.add_argument(work, nargs=2, metavar=("WAY", "SIZE"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     if asked.one:
         one(asked.one[0], int(asked.one[1]))
+        return
+    if asked.held:
+        held(asked.held[0], int(asked.held[1]))
         return
     unknown = [part for part in asked.parts if part not in PARTS]
     if unknown:

@@ -30,6 +30,7 @@ ROOMS = [
         "statistics",
         "progress",
         "figures",
+        "pages",
     ),
     *("targets", "models", "data", "theory", "fitting", "training", "spectra"),
     *("experiments", "report", "reproduction", "cli"),

@@ -16,7 +16,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
 ]
 
 
-@pytest.mark.parametrize("extra", ["ray", "parquet", "report", "hf", "data"])
+@pytest.mark.parametrize("extra", ["ray", "parquet", "sound", "report", "hf", "data"])
 def test_the_command_names_every_package_of_an_extra_and_not_attnrate(extra: str) -> None:
     said = install_command("any", extra)
     assert said.startswith("pip install '")

@@ -1,13 +1,21 @@
-"""Intervals over seeds, against Student's table and exact power laws."""
+"""Intervals over seeds and inputs, against Student's table, scipy's tests and exact power laws."""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import stats
 
-from attnrate.statistics import geometric_mean, mean, slope
+from attnrate.statistics import (
+    difference,
+    false_discovery,
+    geometric_mean,
+    mean,
+    paired_difference,
+    slope,
+)
 
 
 def test_the_mean_of_three_has_students_interval() -> None:
@@ -75,3 +83,114 @@ def test_an_error_of_zero_among_others_leaves_the_geometric_interval_open_not_br
 
 def test_an_interval_shows_itself_as_its_text() -> None:
     assert repr(mean([1.0, 2.0, 3.0])) == "2 [-0.484, 4.48]"
+
+
+def welch_by_hand(one: np.ndarray, two: np.ndarray) -> tuple[float, float, float]:
+    """The interval and p-value of scipy's own Welch test, made by other code than ours."""
+    found = stats.ttest_ind(two, one, equal_var=False)
+    interval = found.confidence_interval(0.95)
+    return float(interval.low), float(interval.high), float(found.pvalue)
+
+
+SAMPLES = st.lists(st.floats(-1e3, 1e3).map(lambda x: round(x, 3)), min_size=2, max_size=12)
+
+
+@given(SAMPLES, SAMPLES)
+def test_two_samples_are_compared_as_scipys_welch_test_does(
+    one: list[float], two: list[float]
+) -> None:
+    assume(np.ptp(one) > 1e-2 and np.ptp(two) > 1e-2)
+    found = difference(one, two)
+    low, high, p = welch_by_hand(np.array(one), np.array(two))
+    assert found.interval.low == pytest.approx(low, rel=1e-6, abs=1e-8)
+    assert found.interval.high == pytest.approx(high, rel=1e-6, abs=1e-8)
+    assert found.chance() == pytest.approx(p, rel=1e-6, abs=1e-12)
+
+
+@given(st.lists(st.tuples(*[st.floats(-1e3, 1e3)] * 2), min_size=2, max_size=12))
+def test_pairs_are_compared_as_scipys_paired_test_does(pairs: list[tuple[float, float]]) -> None:
+    before, after = np.array(pairs).T
+    assume(np.ptp(after - before) > 1e-2)
+    found = paired_difference(before.tolist(), after.tolist())
+    wanted = stats.ttest_rel(after, before)
+    interval = wanted.confidence_interval(0.95)
+    assert found.interval.low == pytest.approx(float(interval.low), rel=1e-6, abs=1e-8)
+    assert found.interval.high == pytest.approx(float(interval.high), rel=1e-6, abs=1e-8)
+    assert found.chance() == pytest.approx(float(wanted.pvalue), rel=1e-6, abs=1e-12)
+
+
+@given(SAMPLES, SAMPLES)
+def test_a_difference_changes_its_sign_with_the_order_of_its_samples(
+    one: list[float], two: list[float]
+) -> None:
+    there, back = difference(one, two, 1.0), difference(two, one, 1.0)
+    assert there.interval.value == -back.interval.value
+    assert there.interval.low == pytest.approx(-back.interval.high, rel=1e-12, abs=1e-9)
+    assert there.chance(0.5) == pytest.approx(back.chance(0.5), rel=1e-9)
+
+
+@pytest.mark.parametrize(("sizes", "spreads"), [((6, 6), (1, 1)), ((4, 15), (3, 1))])
+def test_the_two_sample_interval_covers_as_often_as_it_says(
+    sizes: tuple[int, int], spreads: tuple[float, float]
+) -> None:
+    rng = np.random.default_rng(2)
+    inside = 0
+    for _ in range(3000):
+        one, two = (rng.normal(0.0, s, n).tolist() for n, s in zip(sizes, spreads, strict=True))
+        found = difference(one, two).interval
+        inside += found.low <= 0.0 <= found.high
+    # three standard errors of a share of 0.95 over 3000 samples; Welch's is not exact
+    assert inside / 3000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_equal_whole_numbers_are_not_exact() -> None:
+    sure = paired_difference([3.0] * 8, [3.0] * 8).interval
+    assert (sure.low, sure.value, sure.high) == (0.0, 0.0, 0.0)
+    rounded = paired_difference([3.0] * 8, [3.0] * 8, 1.0).interval
+    # both numbers of a pair are rounded: a variance of 2/12, and t(0.975, 7) = 2.364624
+    assert rounded.value == 0
+    assert rounded.high == pytest.approx(2.364624 * math.sqrt(2 / 12 / 8), rel=1e-6)
+    # a pair of differences of one dimension is not enough, eight are
+    assert paired_difference([3.0] * 2, [4.0] * 2, 1.0).chance() > 0.1
+    assert paired_difference([3.0] * 8, [4.0] * 8, 1.0).chance() < 0.001
+    assert paired_difference([3.0] * 8, [4.0] * 8).chance() == 0.0
+
+
+def test_a_difference_is_no_evidence_of_a_larger_one() -> None:
+    found = difference([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])
+    assert found.chance(1.0) == 1.0
+    assert found.chance(0.5) > found.chance(0.0)
+
+
+def test_the_chance_of_a_difference_that_is_not_there_is_uniform() -> None:
+    rng = np.random.default_rng(3)
+    found = [
+        paired_difference([0.0] * 6, rng.normal(size=6).tolist()).chance() for _ in range(2000)
+    ]
+    assert stats.kstest(found, "uniform").pvalue > 0.01
+
+
+def test_one_observation_has_no_interval_of_a_difference() -> None:
+    for found in (paired_difference([1.0], [3.0]), difference([1.0], [3.0, 3.0, 3.0])):
+        assert found.interval.value == 2.0
+        assert math.isnan(found.interval.low)
+        assert math.isnan(found.interval.high)
+        assert found.chance() == 1.0
+    assert math.isnan(paired_difference([], []).interval.value)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.floats(0.01, 0.5))
+def test_discoveries_are_those_of_benjamini_and_hochbergs_rule(
+    chances: list[float], rate: float
+) -> None:
+    order = np.sort(chances)
+    below = np.flatnonzero(order <= rate * np.arange(1, len(order) + 1) / len(order))
+    limit = order[below[-1]] if len(below) else -1.0
+    adjusted = np.array(false_discovery(chances))
+    # equal up to the rounding of p m / k
+    sure = np.abs(adjusted - rate) > 1e-12
+    assert ((adjusted <= rate) == (np.array(chances) <= limit))[sure].all()
+
+
+def test_no_tests_have_no_discoveries() -> None:
+    assert false_discovery([]) == []

@@ -150,13 +150,13 @@ def is_out_of_memory(problem: BaseException) -> bool:
 def _brief(problem: BaseException) -> str:
     """A traceback of an error and of its causes with the user's frames alone."""
     frames = traceback.extract_tb(problem.__traceback__)
-    theirs = [one for one in frames if not _is_inner(one.filename)]
+    theirs = [one for one in frames if not is_inner(one.filename)]
     head = "" if problem.__cause__ is None else _brief(problem.__cause__) + "\n"
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(theirs or frames)]
     return head + "".join([*lines, *traceback.format_exception_only(problem)])
 
 
-def _is_inner(file: str) -> bool:
+def is_inner(file: str) -> bool:
     """Whether a file is part of attnrate or of an installed package, or was made by beartype."""
     path = Path(file)
     return _HOME in path.parents or "site-packages" in path.parts or file.startswith("<@beartype")

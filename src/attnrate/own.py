@@ -18,6 +18,7 @@ import traceback
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -51,57 +52,84 @@ def look_in(folder: str | Path) -> None:
         sys.path.append(place)
 
 
-def load(part: str, word: str) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class _Asked:
+    """A word "module:name" of the user's, and how messages speak of it.
+
+    Attributes:
+        called: The setting or option that holds the word.
+        word: The word.
+        example: How the setting or option is written.
+        places: Where modules are looked for.
+
+    """
+
+    called: str
+    word: str
+    example: str
+    places: str
+
+    def refused(self, what: str, way_out: str) -> InputError:
+        """The error of a word that cannot be used."""
+        return InputError(f"{self.called}{what}", self.word, way_out)
+
+
+def load(part: str, word: str, option: str | None = None) -> Callable[..., Any]:
     """Import the function or class that "module:name" stands for.
 
     Args:
         part: The table that names it, for messages: "target".
         word: The module's dotted name, a colon, the name in the module.
+        option: The option of the command line that names it, instead of a table: "--adapter".
 
     Returns:
         The function or class. InputError if the module is not found or fails, or if it has no such
         function.
 
     """
+    if option is None:
+        example = f'{part}.kind = "mymodule:my_{part}"'
+        asked = _Asked(f"{part}.kind", word, example, "the current folder or into that of the spec")
+    else:
+        example = f"{option} mymodule:My{part.title()}"
+        asked = _Asked(option, word, example, "the current folder")
     module, _, name = word.partition(":")
     if not all(one.isidentifier() for one in (*module.split("."), *name.split("."))):
-        what = f"{part}.kind must be MODULE:NAME for a function of your own"
-        raise InputError(what, word, f'As {part}.kind = "mymodule:my_{part}".')
+        what = " must be MODULE:NAME for a function or class of your own"
+        raise asked.refused(what, f"As {asked.example}.")
     if module.endswith(".py"):
-        what = f"{part}.kind must name a module, without .py"
-        raise InputError(what, word, f"Did you mean {module.removesuffix('.py')}:{name}?")
+        way_out = f"Did you mean {module.removesuffix('.py')}:{name}?"
+        raise asked.refused(" must name a module, without .py", way_out)
     with suppress(OSError):  # the current folder may have been removed
         look_in(Path.cwd())
-    found = _module(part, module, word)
-    _require_not_hidden(part, found, word)
+    found = _module(asked, module)
+    _require_not_hidden(asked, found)
     made: Any = found
     for step in name.split("."):
         made = getattr(made, step, None)
     if not callable(made):
         there = [one for one, value in vars(found).items() if _is_of(value, module)]
         place = getattr(found, "__file__", None) or module
-        what = f"{part}.kind: there is no function or class {name} in {place}"
-        raise InputError(what, word, hint(name, there))
+        raise asked.refused(f": there is no function or class {name} in {place}", hint(name, there))
     return made  # type: ignore[no-any-return]
 
 
-def _module(part: str, module: str, word: str) -> types.ModuleType:
+def _module(asked: _Asked, module: str) -> types.ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as problem:
         if problem.name and f"{module}.".startswith(f"{problem.name}."):
-            raise InputError(
-                f"{part}.kind: there is no module {problem.name}",
-                word,
-                f"Put {problem.name.replace('.', '/')}.py into the current folder or into that of "
-                "the spec, or install it.",
+            file = f"{problem.name.replace('.', '/')}.py"
+            raise asked.refused(
+                f": there is no module {problem.name}",
+                f"Put {file} into {asked.places}, or install it.",
             ) from None
-        raise _failed(part, module, word, problem) from problem
+        raise _failed(asked, module, problem) from problem
     except (Exception, SystemExit) as problem:
-        raise _failed(part, module, word, problem) from problem
+        raise _failed(asked, module, problem) from problem
 
 
-def _require_not_hidden(part: str, found: types.ModuleType, word: str) -> None:
+def _require_not_hidden(asked: _Asked, found: types.ModuleType) -> None:
     """Raise an InputError if the current folder has a module of that name and another was found."""
     file = getattr(found, "__file__", None)
     here = Path(f"{found.__name__}.py")
@@ -110,17 +138,17 @@ def _require_not_hidden(part: str, found: types.ModuleType, word: str) -> None:
     except OSError:  # the current folder or the file may have been removed
         return
     if hidden:
-        what = f"{part}.kind: {here} of the current folder is hidden by another module, {file}"
-        raise InputError(what, word, "Rename yours.")
+        what = f": {here} of the current folder is hidden by another module, {file}"
+        raise asked.refused(what, "Rename yours.")
 
 
-def _failed(part: str, module: str, word: str, problem: BaseException) -> InputError:
+def _failed(asked: _Asked, module: str, problem: BaseException) -> InputError:
     """What went wrong in the user's module when it was imported, with its line."""
     lines = [f for f in traceback.extract_tb(problem.__traceback__) if f.name == "<module>"]
     where = f", {lines[-1].filename}:{lines[-1].lineno}" if lines else ""
     said = "".join(traceback.format_exception_only(problem)).strip().splitlines()[-1]
-    what = f"{part}.kind: the module {module} fails when it is imported ({said}{where})"
-    return InputError(what, word, f"Mend it; python -c 'import {module}' shows the whole error.")
+    what = f": the module {module} fails when it is imported ({said}{where})"
+    return asked.refused(what, f"Mend it; python -c 'import {module}' shows the whole error.")
 
 
 def _is_of(value: object, module: str) -> bool:

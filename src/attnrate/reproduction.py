@@ -18,8 +18,9 @@ from attnrate.experiments.run import (
     records_in,
     run_experiments,
 )
-from attnrate.report.page import PAGE, write_report
-from attnrate.report.skeleton import require_extra
+from attnrate.pages.facts import PAGE
+from attnrate.pages.skeleton import require_extra
+from attnrate.report.page import write_report
 from attnrate.report.verdicts import VERDICTS
 from attnrate.settings import Count, Switch, checked
 from attnrate.shown import Shown

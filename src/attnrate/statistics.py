@@ -1,5 +1,6 @@
-"""Means and slopes of power laws over repetitions (seeds, inputs), with 95 % intervals."""
+"""Means, differences and slopes over repetitions (seeds, inputs), with 95 % intervals."""
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -134,6 +135,131 @@ def geometric_mean(values: Sequence[float]) -> Interval:
         for log in (logs.value, logs.low, logs.high)
     )
     return Interval(value, low, high, logs.count)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of two means.
+
+    Attributes:
+        interval: The difference, second minus first, with Student's 95 % interval.
+        error: The standard error of the difference; nan if there are too few observations for one.
+        freedom: The degrees of freedom of Student's distribution.
+
+    """
+
+    interval: Interval
+    error: float
+    freedom: float
+
+    def chance(self, beyond: float = 0.0) -> float:
+        """The p-value of the claim that the true difference is at most `beyond` in size.
+
+        It is twice that of Student's one-sided test on the side on which the difference lies. So
+        the claim is given up with probability 5 % at most where it is true, and a difference that
+        is then called larger than `beyond` or less than -`beyond` has the right sign.
+
+        Args:
+            beyond: The largest size that counts as no difference; 0 gives the usual t-test.
+
+        Returns:
+            A number between 0 and 1; 1 if there are too few observations for an interval.
+
+        """
+        if math.isnan(self.error):
+            return 1.0
+        size = abs(self.interval.value) - beyond
+        if size <= 0:
+            return 1.0
+        if self.error == 0:
+            return 0.0
+        return min(1.0, 2 * float(stats.t.sf(size / self.error, self.freedom)))
+
+
+def paired_difference(
+    before: Sequence[float], after: Sequence[float], rounding: float = 0.0
+) -> Difference:
+    """Return the mean of after - before over repetitions that both share, one by one.
+
+    Args:
+        before: The first observations.
+        after: The second observations, as many, in the same order.
+        rounding: The step in which the values are measured, 1 for whole numbers. Equal observations
+            do not make such a value exact: each counts with at least the variance step²/12 of a
+            number that was rounded to it. 0 stands for values that are measured exactly.
+
+    Returns:
+        The difference; its interval needs two observations.
+
+    """
+    apart = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
+    spread = float(apart.var(ddof=1)) if len(apart) > 1 else math.nan
+    spread = max(spread, 2 * rounding**2 / 12) if len(apart) > 1 else spread
+    centre = float(apart.mean()) if len(apart) else math.nan
+    return _difference(centre, spread / max(len(apart), 1), len(apart) - 1.0, len(apart))
+
+
+def difference(
+    before: Sequence[float], after: Sequence[float], rounding: float = 0.0
+) -> Difference:
+    """Return the difference of the means of two independent samples, after - before.
+
+    The interval is Welch's: the samples may differ in their variances and in their sizes.
+
+    Args:
+        before: The first sample.
+        after: The second sample.
+        rounding: The step in which the values are measured, as for `paired_difference`.
+
+    Returns:
+        The difference; its interval needs two observations in each sample. `count` is the number
+        of observations in the smaller sample.
+
+    """
+    samples = [np.asarray(each, dtype=float) for each in (before, after)]
+    counts = [len(each) for each in samples]
+    one, two = (float(each.mean()) if len(each) else math.nan for each in samples)
+    if min(counts) < 2:
+        return _difference(two - one, math.nan, math.nan, min(counts))
+    least = rounding**2 / 12
+    shares = [
+        max(float(each.var(ddof=1)), least) / n for each, n in zip(samples, counts, strict=True)
+    ]
+    # Welch and Satterthwaite: the degrees of freedom of a weighted sum of variances; each share by
+    # the sum of both, so that squares of tiny variances do not vanish
+    both = sum(shares)
+    parts = [(share / both) ** 2 / (n - 1) for share, n in zip(shares, counts, strict=True) if both]
+    return _difference(two - one, both, 1 / sum(parts) if parts else 1.0, min(counts))
+
+
+def _difference(centre: float, variance: float, freedom: float, count: int) -> Difference:
+    """A difference with the variance of its estimate; nan stands for an unknown variance."""
+    error = math.sqrt(variance) if variance >= 0 else math.nan
+    half = _quantile(freedom) * error if count > 1 else math.nan
+    return Difference(Interval(centre, centre - half, centre + half, count), error, freedom)
+
+
+@functools.lru_cache(maxsize=64)  # the heads of a model have one number of inputs
+def _quantile(freedom: float) -> float:
+    """The number of standard errors from the middle of Student's 95 % interval to its ends."""
+    return float(stats.t.ppf(0.5 + _LEVEL / 2, freedom))
+
+
+def false_discovery(chances: Sequence[float]) -> list[float]:
+    """Return Benjamini and Hochberg's adjusted p-values of several tests.
+
+    If the tests whose adjusted p-value is at most q are called discoveries, then at most the share
+    q of the discoveries is false on average. This holds for tests that are independent, or that
+    depend on each other positively.
+
+    Args:
+        chances: The p-values.
+
+    Returns:
+        The adjusted p-values, in the same order.
+
+    """
+    return [float(each) for each in stats.false_discovery_control(chances)] if chances else []
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Interval:

@@ -14,6 +14,7 @@ from matplotlib import rc_context
 from attnrate.figures.axes import log_ticks, whole_step
 from attnrate.figures.draw import draw, save_figure
 from attnrate.figures.figure import Curves, Figure, Matrix, Series
+from attnrate.figures.interactive import interactive
 from attnrate.figures.marks import Area
 from attnrate.figures.marks import Path as Drawn
 from attnrate.figures.sketch import shades, sketch
@@ -99,6 +100,16 @@ def test_small_matrices_have_their_numbers_and_large_ones_do_not() -> None:
 
     assert words(12) == ["0.25"] * 144
     assert words(13) == []
+
+
+@pytest.mark.parametrize("size", [3, 13])
+def test_a_matrix_shows_words_of_its_own_whatever_its_size(size: int) -> None:
+    words = (("▲", "", "$"),) + (("",) * 3,) * (size - 1)
+    panel = Matrix("m", "", "", ((1.0, -1.0, 0.0),) * size, words=words)
+    figure = Figure("a", "A", "", (panel,))
+    shown = [text.get_text() for text in draw(figure).axes[0].texts]
+    assert shown[:3] == ["▲", "", r"\$"]
+    assert interactive(figure)["data"][0]["text"][0] == ["▲", "", "&#36;"]
 
 
 def test_a_matrix_of_both_signs_has_zero_in_the_middle_of_its_colours() -> None:

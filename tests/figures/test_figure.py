@@ -113,7 +113,12 @@ def matrices(draw: st.DrawFn) -> dict[str, Any]:
         "label": draw(TEXT),
         "row_names": draw(st.none() | names),
         "row_numbers": draw(st.none() | numbers),
+        "words": draw(st.none() | st.tuples(*(words_of(row) for row in values)).map(list)),
     }
+
+
+def words_of(row: list[Any]) -> st.SearchStrategy[list[str]]:
+    return st.lists(TEXT, min_size=len(row), max_size=len(row))
 
 
 @st.composite
@@ -259,6 +264,8 @@ def test_as_many_violins_as_places_and_as_many_names_as_rows() -> None:
         Violins("v", "", "", "", (1.0,), ((1.0,), (2.0,)))
     with pytest.raises(ValueError, match="1 of 2 names"):
         Matrix("m", "", "", ((1.0,), (2.0,)), row_names=("a",))
+    with pytest.raises(ValueError, match="m: words must have the shape of the matrix"):
+        Matrix("m", "", "", ((1.0,), (2.0,)), words=(("a",), ("b", "c")))
 
 
 def test_infinite_values_are_stored_as_nothing() -> None:

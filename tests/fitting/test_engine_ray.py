@@ -1,46 +1,29 @@
 """Ray: the numbers of a local sweep, also when a machine is lost in the middle of it."""
 
-import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sweep_standin
+from ray_nodes import needs_ray, two_nodes
 from sweep_standin import grid, times, tiny
 
 from attnrate.errors import InputError, WorkerError
 from attnrate.fitting.sweep import sweep
 
 FOLDER = str(Path(sweep_standin.__file__).parent)
-needs_ray = pytest.mark.skipif(
-    find_spec("ray") is None,
-    reason="Ray is not installed",
-)
 
 
 @pytest.fixture
 def cluster(log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two nodes of one core each, as far as Ray can tell; the second can be removed."""
-    monkeypatch.setenv("PYTHONPATH", FOLDER)
-    monkeypatch.setenv("RAY_DEDUP_LOGS", "0")
-    import ray
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    try:
-        made.second = made.add_node(num_cpus=1)
-        made.wait_for_nodes()
-        ray.init(address=made.address, log_to_driver=False, logging_level=logging.ERROR)
+    with two_nodes(FOLDER, monkeypatch) as made:
         yield made
-    finally:
-        ray.shutdown()
-        made.shutdown()
 
 
 def values(result: Any) -> list[float]:

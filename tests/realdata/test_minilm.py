@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from attnrate.data.weights import model_weights
+from attnrate.spectra.inputs.running import read_text
 from attnrate.spectra.load import load_model
-from attnrate.spectra.read import read_text
 from attnrate.spectra.weights_only import weight_spectra
 
 pytestmark = pytest.mark.realdata

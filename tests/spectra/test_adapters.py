@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.capture import Call, Site
+from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 Make = Callable[[str], Any]
@@ -29,23 +29,23 @@ MAIN = [
     "attnrate",
     "attnrate-causal",
 ]
-RELATIVES = {
-    "roberta": "bert",
-    "roberta-prelayernorm": "bert",
-    "xlm-roberta": "bert",
-    "xlm-roberta-xl": "bert",
-    "camembert": "bert",
-    "electra": "bert",
-    "ernie": "bert",
-    "data2vec-text": "bert",
-    "bert-generation": "bert",
-    "deit": "vit",
-    "dinov2": "vit",
-    "dinov2-registers": "vit",
-    "ijepa": "vit",
-    "mae": "vit",
-    "msn": "vit",
-}
+RELATIVES = [
+    "roberta",
+    "roberta-prelayernorm",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "camembert",
+    "electra",
+    "ernie",
+    "data2vec-text",
+    "bert-generation",
+    "deit",
+    "dinov2",
+    "dinov2-registers",
+    "ijepa",
+    "mae",
+    "msn",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -58,20 +58,29 @@ def _one_way_through_torch() -> Any:
 
 def calls(made: Any, **more: Any) -> tuple[Tensor, list[tuple[Site, Call]]]:
     """The output under a watch, and what was seen."""
-    adapter, sites = adapter_for(made.model)
     found: list[tuple[Site, Call]] = []
-    with adapter.watch(made.model, sites, see=lambda *seen: found.append(seen), **more):
+    with Watcher(made.model).open(3, lambda *seen: found.append(seen), **more):
         return made.output(), found
+
+
+def watched(made: Any) -> Watcher:
+    """A watcher that has seen the model at work."""
+    watcher = Watcher(made.model)
+    with torch.no_grad(), watcher.open(3, lambda *_: None):
+        made()
+    return watcher
 
 
 def traces(model: nn.Module) -> tuple[Any, ...]:
     """All that a watch could leave behind."""
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    from transformers.modeling_utils import AttentionInterface
+    from transformers.models.llama import modeling_llama
 
     hooks = sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules())
     return (
         hooks,
-        "get_interface" in vars(ALL_ATTENTION_FUNCTIONS),
+        AttentionInterface.get_interface,
+        modeling_llama.apply_rotary_pos_emb,
         torch.nn.functional.multi_head_attention_forward,
         torch.backends.mha.get_fastpath_enabled(),
     )
@@ -92,11 +101,11 @@ def test_watching_changes_no_bit_of_the_output(name: str, implementation: str, t
     assert traces(made.model) == before
 
 
-@pytest.mark.parametrize(("name", "family"), RELATIVES.items())
-def test_relatives_are_known_with_all_their_layers(name: str, family: str, tiny: Make) -> None:
-    adapter, sites = adapter_for(tiny(name).model)
-    assert adapter.family == family
-    assert [(site.heads, site.groups, site.m_h, site.kind) for site in sites] == [
+@pytest.mark.parametrize("name", RELATIVES)
+def test_relatives_are_seen_with_all_their_layers(name: str, tiny: Make) -> None:
+    watcher = watched(tiny(name))
+    assert not watcher.unseen()
+    assert [(site.heads, site.groups, site.m_h, site.kind) for site in watcher.sites] == [
         (3, 3, 8, "self")
     ] * 2
 
@@ -127,64 +136,25 @@ def test_gradients_are_those_without_a_watch(name: str, tiny: Make) -> None:
 def test_nothing_is_left_behind_when_the_model_fails(name: str, tiny: Make) -> None:
     made = tiny(name)
     before = traces(made.model)
-    adapter, sites = adapter_for(made.model)
+    first = watched(made).sites[0].name
 
     def fail(site: Site, call: Call) -> None:
         raise RuntimeError(site.name)
 
-    with (
-        pytest.raises(RuntimeError, match=sites[0].name),
-        adapter.watch(made.model, sites, see=fail),
-    ):
+    with pytest.raises(RuntimeError, match=first), Watcher(made.model).open(3, fail):
         made()
     assert traces(made.model) == before
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_a_watch_in_a_watch_sees_the_same(name: str, tiny: Make) -> None:
+def test_a_second_pass_sees_the_same_sites(name: str, tiny: Make) -> None:
     made = tiny(name)
-    adapter, sites = adapter_for(made.model)
-    outer: list[tuple[Site, Call]] = []
-    before = traces(made.model)
-    with torch.no_grad(), adapter.watch(made.model, sites, see=lambda *seen: outer.append(seen)):
-        _, inner = calls(made)
-        assert len(outer) == len(inner) == len(sites)
+    watcher = watched(made)
+    before = list(watcher.sites)
+    again: list[Site] = []
+    with torch.no_grad(), watcher.open(3, lambda site, _: again.append(site)):
         made()
-    assert len(outer) == 2 * len(sites)
-    assert traces(made.model) == before
-    for (site, call), (other, again) in zip(inner, outer[: len(sites)], strict=True):
-        assert site.name == other.name
-        assert torch.equal(call.query, again.query)
-        assert torch.equal(call.key, again.key)
-        assert (call.plain is None) == (again.plain is None)
-        assert call.causal == again.causal
-
-
-@pytest.mark.parametrize("name", MAIN)
-def test_a_watch_sees_queries_before_it_edits_them_and_after_those_inside_it(
-    name: str, tiny: Make
-) -> None:
-    made = tiny(name)
-    adapter, sites = adapter_for(made.model)
-    outer: list[tuple[Site, Call]] = []
-    with torch.no_grad(), adapter.watch(made.model, sites, see=lambda *seen: outer.append(seen)):
-        _, inner = calls(made, edit=lambda _, query: 2 * query)
-    for (_, before), (_, after) in zip(inner, outer, strict=True):
-        assert torch.equal(2 * before.query, after.query)
-        assert torch.equal(before.key, after.key)
-
-
-@pytest.mark.parametrize("name", MAIN)
-def test_some_of_the_sites_can_be_watched(name: str, tiny: Make) -> None:
-    made = tiny(name)
-    adapter, sites = adapter_for(made.model)
-    found = []
-    with (
-        torch.no_grad(),
-        adapter.watch(made.model, sites[1:2], see=lambda site, _: found.append(site.name)),
-    ):
-        made()
-    assert found == [sites[1].name]
+    assert again == watcher.sites == before
 
 
 @pytest.mark.parametrize("name", MAIN)
@@ -192,7 +162,8 @@ def test_queries_handed_back_as_they_are_change_nothing(name: str, tiny: Make) -
     made = tiny(name)
     with torch.no_grad():
         plain = made.output()
-        edited, _ = calls(made, edit=lambda _, query: query.clone())
+        with watched(made).open(3, edit=lambda _, query: query.clone()):
+            edited = made.output()
     assert torch.allclose(edited, plain, rtol=1e-5, atol=1e-5)
 
 
@@ -221,14 +192,14 @@ def cut(model: nn.Module, site: Site, P: Tensor) -> None:
 @pytest.mark.parametrize("name", [name for name in MAIN if name not in ("mistral", "qwen2")])
 def test_editing_queries_is_editing_their_weights(name: str, tiny: Make) -> None:
     made = tiny(name)
-    adapter, sites = adapter_for(made.model)
-    site = sites[-1]
+    watcher = watched(made)
+    site = watcher.sites[-1]
     P = torch.randn(site.m_h, site.m_h, generator=torch.Generator().manual_seed(4))
     if site.rotary:
         P = torch.zeros_like(P)  # the one matrix that any rotation and norm commute with
     with torch.no_grad():
         plain = made.output()
-        with adapter.watch(made.model, [site], edit=lambda _, query: query @ P.T):
+        with watcher.open(3, edit=lambda at, query: query @ P.T if at == site else query):
             edited = made.output()
         cut(made.model, site, P)
         assert torch.allclose(edited, made.output(), rtol=1e-4, atol=1e-4)

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.capture import Call, Site
 from attnrate.spectra.estimate import Gram, spectra
+from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 
@@ -240,7 +240,15 @@ CASES = [
 
 def tokens(site: Site, batch: dict[str, Tensor], sides: Sides) -> tuple[Tensor, Tensor]:
     """Which queries and keys are no padding, from the batch alone."""
-    masks: tuple[str | None, ...] = site.streams
+    masks: tuple[str | None, str | None] = (None, None)
+    if "input_ids" in batch:
+        masks = ("attention_mask",) * 2
+    if "decoder_input_ids" in batch and site.name.startswith("decoder"):
+        masks = ("decoder_attention_mask",) * 2
+        if site.kind == "cross":
+            masks = (masks[0], "attention_mask" if "input_ids" in batch else None)
+    if "encoder_attention_mask" in batch and site.kind == "cross":
+        masks = (masks[0], "encoder_attention_mask")
     if "src" in batch:
         masks = ("src_key_padding_mask",) * 2
         if site.name.startswith("decoder"):
@@ -265,14 +273,11 @@ def full(logits: Tensor, gauge: bool, m_h: int) -> Tensor:
 
 
 def seen(made: Any) -> list[tuple[Site, Call]]:
-    adapter, sites = adapter_for(made.model)
     found: list[tuple[Site, Call]] = []
-    with (
-        torch.no_grad(),
-        adapter.watch(made.model, sites, see=lambda site, call: found.append((site, call))),
-    ):
+    watcher = Watcher(made.model)
+    with torch.no_grad(), watcher.open(3, lambda site, call: found.append((site, call))):
         made()
-    assert [site.name for site, _ in found] == [site.name for site in sites]
+    assert not watcher.unseen()
     return found
 
 

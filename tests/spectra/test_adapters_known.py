@@ -1,17 +1,20 @@
-"""Which families are known, what is said of others, and how to add one."""
+"""Adapters of one's own, and models that need none."""
 
 import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import attnrate as ar
 from attnrate.errors import InputError
-from attnrate.spectra.adapters import adapter_for, register, unregister
+from attnrate.spectra.adapters import claims, register, unregister
 from attnrate.spectra.capture import Call
+from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 
@@ -29,17 +32,17 @@ def toy() -> Iterator[Any]:
     unregister(adapter)
 
 
-def test_a_family_can_be_added(toy: Any) -> None:
+def test_an_adapter_of_ones_own_is_used(toy: Any) -> None:
     model = nn.Sequential(ToyAttention(), ToyAttention())
     x = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
-    adapter, sites = adapter_for(model)
+    ((adapter, _),) = claims(model)
     assert adapter is toy
-    seen: list[tuple[str, Call]] = []
+    watcher, seen = Watcher(model), []
     with torch.no_grad():
         plain = model(x)
-        with adapter.watch(model, sites, see=lambda site, call: seen.append((site.name, call))):
+        with watcher.open(3, lambda site, call: seen.append((site.name, call))):
             assert torch.equal(model(x), plain)
-        with adapter.watch(model, sites[:1], edit=lambda _, query: 0 * query):
+        with watcher.open(3, edit=lambda site, query: 0 * query if site.name == "0" else query):
             flat = model(x)
         assert [name for name, _ in seen] == ["0", "1"]
         call = seen[0][1]
@@ -50,9 +53,19 @@ def test_a_family_can_be_added(toy: Any) -> None:
         assert torch.allclose(flat, model[1](mean), atol=1e-6)
 
 
-def test_without_its_adapter_the_error_says_what_to_write() -> None:
-    with pytest.raises(InputError, match=r"ToyAttention.*Known families: bert, .*register"):
-        adapter_for(nn.Sequential(ToyAttention()))
+def test_without_the_adapter_the_same_is_seen(toy: Any) -> None:
+    torch.manual_seed(0)
+    model, x = nn.Sequential(ToyAttention()), torch.randn(6, 9, 4)
+    with_it = ar.profile(model, x, cut_inputs=2)
+    unregister(toy)
+    try:
+        without = ar.profile(model, x, cut_inputs=2)
+    finally:
+        register(toy)
+    for head in (0, 1):
+        assert np.allclose(with_it.sigma(0, head), without.sigma(0, head), rtol=1e-6)
+    ours, theirs = (found.layers[0].cuts[0.99].weights for found in (with_it, without))
+    assert np.allclose(ours, theirs, atol=1e-6)
 
 
 def test_what_is_registered_last_is_asked_first(toy: Any) -> None:
@@ -62,10 +75,10 @@ def test_what_is_registered_last_is_asked_first(toy: Any) -> None:
     louder = Louder()
     register(louder)
     try:
-        assert adapter_for(ToyAttention())[0] is louder
+        assert claims(ToyAttention())[0][0] is louder
     finally:
         unregister(louder)
-    assert adapter_for(ToyAttention())[0] is toy
+    assert claims(ToyAttention())[0][0] is toy
 
 
 @pytest.mark.parametrize(
@@ -77,123 +90,106 @@ def test_what_is_no_adapter_is_refused(adapter: object, said: str) -> None:
         register(adapter)
 
 
-def test_a_model_without_attention_is_refused() -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    with pytest.raises(InputError, match=r"no attention.*'Linear': 2.*register.*'Another family'"):
-        adapter_for(model)
-
-
 @pytest.mark.parametrize("model", ["bert-base-uncased", None, 3, nn.Linear])
 def test_what_is_no_model_is_refused(model: object) -> None:
     with pytest.raises(InputError, match=r"must be a torch\.nn\.Module"):
-        adapter_for(model)
+        ar.profile(model, torch.zeros(2, 3, 4))
+
+
+def watched(model: nn.Module, batch: dict[str, Tensor]) -> Watcher:
+    watcher = Watcher(model)
+    with torch.no_grad(), watcher.open(len(next(iter(batch.values()))), lambda *_: None):
+        model(**batch)
+    return watcher
+
+
+IDS = {"input_ids": torch.arange(24).reshape(3, 8) % 9}
+SMALL = {"vocab_size": 9, "num_hidden_layers": 2, "num_key_value_heads": 3}
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "part"),
+    ("name", "settings", "sites"),
     [
-        ("DistilBert", {"dim": 24, "n_heads": 3, "hidden_dim": 20}, "DistilBertSelfAttention"),
-        ("Gemma2", {"hidden_size": 24, "head_dim": 8, "num_attention_heads": 3}, "Gemma2Attention"),
+        ("DistilBert", {"dim": 24, "n_heads": 3, "hidden_dim": 20, "n_layers": 2}, (3, 3, 8)),
+        (
+            "Gemma2",
+            {"hidden_size": 24, "head_dim": 8, "num_attention_heads": 3, "intermediate_size": 20},
+            (3, 3, 8),
+        ),
+        (
+            "GPTJ",
+            {"n_embd": 24, "n_head": 3, "n_layer": 2, "rotary_dim": 4, "n_positions": 16},
+            (3, 3, 8),
+        ),
+        ("Bloom", {"hidden_size": 24, "n_head": 3, "n_layer": 2}, (3, 3, 8)),
+        (
+            "GPTNeo",
+            {
+                "hidden_size": 24,
+                "num_heads": 3,
+                "num_layers": 2,
+                "attention_types": [[["global", "local"], 1]],
+            },
+            (3, 3, 8),
+        ),
+        ("Mpt", {"d_model": 24, "n_heads": 3, "n_layers": 2}, (3, 3, 8)),
+        (
+            "OPT",
+            {"hidden_size": 24, "num_attention_heads": 3, "ffn_dim": 20, "word_embed_proj_dim": 24},
+            (3, 3, 8),
+        ),
+        (
+            "GPTNeoX",
+            {"hidden_size": 24, "num_attention_heads": 3, "intermediate_size": 20},
+            (3, 3, 8),
+        ),
+        (
+            "DebertaV2",
+            {
+                "hidden_size": 24,
+                "num_attention_heads": 3,
+                "intermediate_size": 20,
+                "relative_attention": True,
+                "pos_att_type": ["p2c", "c2p"],
+            },
+            (3, 3, 8),
+        ),
+        (
+            "XLNet",
+            {"d_model": 24, "n_head": 3, "n_layer": 2, "d_inner": 20},
+            (3, 3, 8),
+        ),
     ],
 )
-def test_relatives_that_are_not_alike_are_not_taken_for_known_ones(
-    name: str, settings: dict[str, Any], part: str
+def test_families_without_an_adapter_are_seen_whole(
+    name: str, settings: dict[str, Any], sites: tuple[int, int, int]
 ) -> None:
     import transformers
 
-    config = getattr(transformers, f"{name}Config")(
-        **settings, vocab_size=9, num_hidden_layers=1, num_key_value_heads=3, intermediate_size=20
-    )
-    with pytest.raises(InputError, match=part):
-        adapter_for(getattr(transformers, f"{name}Model")(config))
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**(SMALL | settings))
+    model = getattr(transformers, f"{name}Model")(config).eval()
+    with torch.no_grad():
+        plain = model(**IDS)[0]
+        watcher = Watcher(model)
+        with watcher.open(3, lambda *_: None):
+            assert torch.equal(model(**IDS)[0], plain)
+    assert not watcher.unseen()
+    assert [(site.heads, site.groups, site.m_h) for site in watcher.sites] == [sites] * 2
+    # what is done to queries reaches the model
+    with torch.no_grad(), watcher.open(3, edit=lambda _, query: query.clone()):
+        assert torch.allclose(model(**IDS)[0], plain, atol=1e-5)
+    with torch.no_grad(), watcher.open(3, edit=lambda _, query: -50 * query):
+        assert not torch.allclose(model(**IDS)[0], plain, atol=1e-5)
 
 
-def test_logits_that_are_bent_are_refused(tiny: Callable[[str], Any]) -> None:
+def test_a_soft_cap_is_read_from_the_call(tiny: Callable[[str], Any]) -> None:
     made = tiny("llama")
     made.model.set_attn_implementation("eager")
-    adapter, sites = adapter_for(made.model)
-    with (
-        pytest.raises(InputError, match=r"layers\.0\.self_attn changes its logits.*softcap"),
-        adapter.watch(made.model, sites, see=lambda *_: None),
-    ):
+    seen: list[Call] = []
+    with torch.no_grad(), Watcher(made.model).open(3, lambda _, c: seen.append(c), check=False):
         made(softcap=30.0)
-
-
-def test_gpt2_that_computes_out_of_sight_is_refused(tiny: Callable[[str], Any]) -> None:
-    from transformers import GPT2Config, GPT2Model
-
-    config = GPT2Config(n_embd=12, n_layer=1, n_head=2, vocab_size=9, reorder_and_upcast_attn=True)
-    model = GPT2Model(config)
-    model.set_attn_implementation("eager")
-    adapter, sites = adapter_for(model)
-    with pytest.raises(InputError, match=r"h\.0\.attn computes its logits out of sight.*sdpa"):
-        adapter.watch(model, sites)
-    model.set_attn_implementation("sdpa")
-    seen = []
-    with torch.no_grad(), adapter.watch(model, sites, see=lambda *call: seen.append(call)):
-        model(torch.ones(1, 3, dtype=torch.long))
-    assert len(seen) == 1
-
-
-TEXT, PATCHES = "attention_mask", None
-
-
-@pytest.mark.parametrize(
-    ("name", "sites"),
-    [
-        (
-            "bert-pair",
-            [
-                ("encoder.encoder.layer.0.attention.self", "self", TEXT, TEXT),
-                ("encoder.encoder.layer.1.attention.self", "self", TEXT, TEXT),
-                *(
-                    (
-                        f"decoder.bert.encoder.layer.{layer}.{part}.self",
-                        kind,
-                        f"decoder_{TEXT}",
-                        key,
-                    )
-                    for layer in (0, 1)
-                    for part, kind, key in (
-                        ("attention", "self", f"decoder_{TEXT}"),
-                        ("crossattention", "cross", TEXT),
-                    )
-                ),
-            ],
-        ),
-        (
-            "gpt2-cross",
-            [
-                (f"h.{layer}.{part}", kind, TEXT, key)
-                for layer in (0, 1)
-                for part, kind, key in (
-                    ("attn", "self", TEXT),
-                    ("crossattention", "cross", f"encoder_{TEXT}"),
-                )
-            ],
-        ),
-        (
-            "whisper",
-            [
-                ("encoder.layers.0.self_attn", "self", None, None),
-                ("encoder.layers.1.self_attn", "self", None, None),
-                *(
-                    (f"decoder.layers.{layer}.{part}", kind, f"decoder_{TEXT}", key)
-                    for layer in (0, 1)
-                    for part, kind, key in (
-                        ("self_attn", "self", f"decoder_{TEXT}"),
-                        ("encoder_attn", "cross", None),
-                    )
-                ),
-            ],
-        ),
-    ],
-)
-def test_names_and_masks_of_pairs(
-    name: str, sites: list[tuple[str | None, ...]], tiny: Callable[[str], Any]
-) -> None:
-    _, found = adapter_for(tiny(name).model)
-    assert [(site.name, site.kind, *site.streams) for site in found] == sites
+    assert [call.softcap for call in seen] == [30.0, 30.0]
 
 
 def test_a_pair_of_two_families_is_seen_whole() -> None:
@@ -211,18 +207,16 @@ def test_a_pair_of_two_families_is_seen_whole() -> None:
     )
     config = VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
     model = VisionEncoderDecoderModel(config).eval()
-    adapter, sites = adapter_for(model)
-    assert adapter.family == "vit + gpt2"
-    assert [site.name for site in adapter.sites(model)] == [site.name for site in sites]
-    assert [(site.heads, site.kind, site.streams) for site in sites] == [
-        (2, "self", (None, None)),
-        (3, "self", ("decoder_attention_mask", "decoder_attention_mask")),
-        (3, "cross", ("decoder_attention_mask", None)),
+    watcher = watched(
+        model,
+        {
+            "pixel_values": torch.ones(2, 1, 4, 4),
+            "decoder_input_ids": torch.ones(2, 3, dtype=torch.long),
+        },
+    )
+    assert [(site.heads, site.kind) for site in watcher.sites] == [
+        (2, "self"),
+        (3, "self"),
+        (3, "cross"),
     ]
-    seen: list[str] = []
-    with torch.no_grad(), adapter.watch(model, sites, see=lambda site, _: seen.append(site.name)):
-        model(
-            pixel_values=torch.ones(1, 1, 4, 4),
-            decoder_input_ids=torch.ones(1, 3, dtype=torch.long),
-        )
-    assert seen == [site.name for site in sites]
+    assert not watcher.unseen()

@@ -10,8 +10,8 @@ from torch.nn import functional
 from attnrate.models.multihead import Multihead
 from attnrate.models.seq2seq import Seq2Seq
 from attnrate.models.vit import ViT
-from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.profile import profile
+from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 SOURCE = torch.tensor([[5, 6, 7, 8, 9, 2], [10, 11, 2, 0, 0, 0], [3, 4, 15, 16, 2, 0]])
@@ -101,12 +101,13 @@ def test_a_vit_has_the_spectra_of_its_images(pool: str) -> None:
 
 def test_watching_changes_no_bit_and_edits_reach_the_model() -> None:
     model = spread(Seq2Seq("cpu", vocabulary=20, **SIZES))
-    adapter, sites = adapter_for(model)
+    watcher = Watcher(model)
     plain = model(SOURCE, TARGET)
-    with adapter.watch(model, sites, see=lambda *_: None, edit=lambda _, query: query):
+    with watcher.open(len(SOURCE), lambda *_: None, lambda _, query: query):
         assert torch.equal(model(SOURCE, TARGET), plain)
-    across = [site for site in sites if site.kind == "cross"]
-    with adapter.watch(model, across, edit=lambda _, query: 0 * query):
+    with watcher.open(
+        len(SOURCE), edit=lambda site, query: 0 * query if site.kind == "cross" else query
+    ):
         assert not torch.allclose(model(SOURCE, TARGET), plain)
     assert torch.equal(model(SOURCE, TARGET), plain)
 

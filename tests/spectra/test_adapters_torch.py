@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.spectra.adapters import adapter_for
+from attnrate.spectra.adapters import claims
 from attnrate.spectra.capture import Call
+from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 PADDING = torch.tensor([[False] * 7, [False] * 4 + [True] * 3])
@@ -30,9 +31,8 @@ def layer(**settings: Any) -> nn.MultiheadAttention:
 
 
 def watched(model: nn.Module, *args: Any, **kwargs: Any) -> tuple[Call, Any]:
-    adapter, sites = adapter_for(model)
     found: list[Call] = []
-    with torch.no_grad(), adapter.watch(model, sites, see=lambda _, call: found.append(call)):
+    with torch.no_grad(), Watcher(model).open(2, lambda _, call: found.append(call)):
         result = model(*args, **kwargs)
     (call,) = found
     return call, result
@@ -91,8 +91,10 @@ def test_a_single_sequence_is_a_batch_of_one(first: bool) -> None:
     assert call.query.shape == call.key.shape == (1, 3, 7, 4)
     assert torch.equal(call.kept[1], ~hidden[None])
     assert torch.equal(output, model(x, x, x, key_padding_mask=hidden)[0])
-    adapter, sites = adapter_for(model)
-    with adapter.watch(model, sites, edit=lambda _, query: query):
+    watcher = Watcher(model)
+    with watcher.open(1, lambda *_: None):
+        model(x, x, x)
+    with watcher.open(1, edit=lambda _, query: query):
         assert torch.allclose(model(x, x, x, key_padding_mask=hidden)[0], output, atol=1e-5)
 
 
@@ -110,9 +112,11 @@ def test_a_causal_hint_comes_with_its_mask() -> None:
 def test_edited_queries_with_separate_weights() -> None:
     model = layer(kdim=4, vdim=5, batch_first=True)
     tokens = numbers(2, 5, 12), numbers(2, 7, 4), numbers(2, 7, 5)
-    adapter, sites = adapter_for(model)
+    watcher = Watcher(model)
     with torch.no_grad():
-        with adapter.watch(model, sites, edit=lambda _, query: 3 * query):
+        with watcher.open(2, lambda *_: None):
+            model(*tokens)
+        with watcher.open(2, edit=lambda _, query: 3 * query):
             edited = model(*tokens)[0]
         model.q_proj_weight.mul_(3)
         model.in_proj_bias[:12].mul_(3)
@@ -124,11 +128,10 @@ def test_the_fast_path_does_not_go_around_a_watch(tiny: Callable[[str], Any]) ->
     made = tiny("torch-encoder")
     tokens = ~made.batch["src_key_padding_mask"]
     assert torch.backends.mha.get_fastpath_enabled()
-    adapter, sites = adapter_for(made.model)
     found = []
     with torch.no_grad():
         fast = made.output()
-        with adapter.watch(made.model, sites, see=lambda site, _: found.append(site.name)):
+        with Watcher(made.model).open(3, lambda site, _: found.append(site.name)):
             seen = made.output()
         assert torch.equal(made.output(), fast)
         torch.backends.mha.set_fastpath_enabled(False)
@@ -143,19 +146,19 @@ def test_the_fast_path_does_not_go_around_a_watch(tiny: Callable[[str], Any]) ->
 
 
 def test_which_layers_look_across(tiny: Callable[[str], Any]) -> None:
-    _, sites = adapter_for(tiny("torch-pair").model)
+    ((_, sites),) = claims(tiny("torch-pair").model)
     assert [site.name for site in sites if site.kind == "cross"] == [
         "decoder.layers.0.multihead_attn",
         "decoder.layers.1.multihead_attn",
     ]
-    _, (alone,) = adapter_for(layer(kdim=5))
+    ((_, (alone,)),) = claims(layer(kdim=5))
     assert (alone.name, alone.kind) == ("attention", "cross")
 
 
 @pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn"])
 def test_keys_that_belong_to_no_token_are_refused(option: str) -> None:
     with pytest.raises(InputError, match=f"layer 0 has a key that belongs to no token.*{option}"):
-        adapter_for(nn.Sequential(layer(**{option: True})))
+        claims(nn.Sequential(layer(**{option: True})))
 
 
 def test_a_class_with_a_forward_of_its_own_is_not_taken_for_torchs() -> None:
@@ -166,6 +169,5 @@ def test_a_class_with_a_forward_of_its_own_is_not_taken_for_torchs() -> None:
     class Same(nn.MultiheadAttention):
         pass
 
-    with pytest.raises(InputError, match="Mine"):
-        adapter_for(Mine(12, 3))
-    assert len(adapter_for(Same(12, 3))[1]) == 1
+    assert claims(Mine(12, 3)) == []
+    assert len(claims(Same(12, 3))) == 1

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from attnrate.spectra.adapters import adapter_for
 from attnrate.spectra.capture import Call, Site
+from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 Make = Callable[[str], Any]
@@ -43,10 +43,9 @@ def weights(site: Site, call: Call) -> Tensor:
     return logits.softmax(-1)
 
 
-def seen(model: Any, run: Callable[[], Any]) -> list[tuple[Site, Call]]:
-    adapter, sites = adapter_for(model)
+def seen(model: Any, run: Callable[[], Any], **more: Any) -> list[tuple[Site, Call]]:
     found: list[tuple[Site, Call]] = []
-    with torch.no_grad(), adapter.watch(model, sites, see=lambda *call: found.append(call)):
+    with torch.no_grad(), Watcher(model).open(3, lambda *call: found.append(call), **more):
         run()
     return found
 
@@ -62,14 +61,16 @@ def given(made: Any) -> list[Tensor]:
     return [*first, *both]
 
 
-def kept(site: Site, batch: dict[str, Tensor], T: int) -> Tensor:
-    mask = site.streams[0]
-    return torch.ones(3, T).bool() if mask is None else batch[mask].bool()
+def kept(call: Call, batch: dict[str, Tensor]) -> Tensor:
+    """Which queries are no padding, by the batch alone: the mask with as many tokens, if any."""
+    T = call.query.shape[2]
+    masks = [mask for name, mask in batch.items() if "mask" in name and mask.shape[1] == T]
+    return masks[0].bool() if masks else torch.ones(3, T).bool()
 
 
 def agree(site: Site, call: Call, truth: Tensor, batch: dict[str, Tensor]) -> None:
     """For queries that are no padding: what is said of others is of no use to anybody."""
-    rows = kept(site, batch, truth.shape[2])
+    rows = kept(call, batch)
     ours, theirs = weights(site, call).transpose(1, 2)[rows], truth.transpose(1, 2)[rows]
     assert torch.allclose(ours, theirs, atol=1e-5)
 
@@ -145,7 +146,7 @@ def test_masks_that_are_no_matrix_are_understood(
     truth = given(made)[0]
     made.model.set_attn_implementation(implementation)
     # Only the first layer: the function above lets queries look where they may not.
-    site, call = seen(made.model, made)[0]
+    site, call = seen(made.model, made, check=False)[0]
     agree(site, call, truth, made.batch)
 
 

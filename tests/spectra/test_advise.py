@@ -138,3 +138,19 @@ def test_a_model_of_another_size():
     words = r"last must have the heads that were profiled, 1 of size 8.*got \(2, 4\)"
     with pytest.raises(InputError, match=words):
         advice.check(other, draw(1))
+
+
+def test_each_head_needs_its_rank_and_the_layer_the_largest_of_them():
+    torch.manual_seed(0)
+    model = ar.Transformer(2, 1, n=10, m_h=8, heads=3, width=16, depth=1)
+    rows = model.W_Q.weight.data.view(3, 8, -1)
+    rows *= 3
+    for head, rank in enumerate((1, 4, 2)):
+        rows[head, rank:] = 0
+    advice = advise(profile(model, draw(0)), tolerance=1e-6)
+    heads = advice.by_head()
+    assert heads.needed.tolist() == [1, 4, 2]
+    assert heads["size"].tolist() == [4, 4, 4]
+    assert (heads.predicted_low <= heads.predicted).all()
+    smaller = replace(advice, layers=(replace(advice.layers[0], size=3),)).by_head()
+    assert (smaller.predicted_high > 1e-6).tolist() == [False, True, False]

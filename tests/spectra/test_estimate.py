@@ -93,3 +93,19 @@ def test_picked_inputs_are_those_inputs():
     picked, wanted = Gram.of(x).pick([1, 4]), Gram.of(x[[1, 4]])
     assert torch.equal(picked.spread, wanted.spread)
     assert torch.equal(picked.mean, wanted.mean)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_moments_are_exact_in_every_number_format(dtype):
+    # Whole numbers that each format has; their sums over 4096 rows are beyond all but float64.
+    drawn = torch.Generator().manual_seed(0)
+    rows = torch.randint(-255, 256, (1, 2, 4096, 3), generator=drawn)
+    found = Gram.of(rows.to(dtype))
+    assert found.spread.dtype == torch.float64
+    assert torch.equal(found.mean, rows.sum(-2).double() / 4096)
+    centred = 4096 * rows - rows.sum(-2, keepdim=True)
+    assert torch.equal(found.spread, (centred.mT @ centred).double() / 4096**2)
+    odd = rows[:, :, :4095]
+    torch.testing.assert_close(
+        Gram.of(odd.to(dtype)).about_zero, (odd.mT @ odd).double(), rtol=1e-14, atol=1e-7
+    )

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from attnrate.cli.profiling import _layers
 from attnrate.errors import AttnrateError, InputError
 from attnrate.spectra.checkpoint import read_json
-from attnrate.spectra.read import read_arrays
+from attnrate.spectra.inputs.arrays import read_arrays
 from attnrate.spectra.weights_only import weight_spectra
 from attnrate.training.checkpoint import holds_model, read_model
 

@@ -84,7 +84,7 @@ def test_cuts_are_made_from_inputs_on_which_they_are_not_measured():
     found = profile(llama(), tokens(6), cut_inputs=2)
     # of six inputs the first two are measured, four make the cuts
     assert found.layers[0].query.count.tolist() == [4 * 12] * 4
-    assert found.layers[0].cuts[0.99][1].weights.shape == (2, 4)
+    assert found.layers[0].cuts[0.99].weights.shape == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,8 @@ def test_a_position_bias_is_told_apart():
     ("change", "words"),
     [
         ({"inputs": []}, "there are no inputs"),
-        ({"inputs": "text"}, "of no kind that a model takes"),
+        ({"inputs": "text"}, "must be a list of texts, and not one text"),
+        ({"inputs": 3}, "of no kind that a model takes"),
         ({"inputs": {}}, "no entries"),
         ({"inputs": {"input_ids": torch.zeros(0, 3)}}, "input_ids is empty"),
         ({"inputs": {"wrong": torch.zeros(2, 3)}}, "could not be run on these inputs"),
@@ -163,7 +164,7 @@ def test_a_position_bias_is_told_apart():
         ({"layers": []}, "no layer was named"),
         ({"cut_inputs": -1}, "cut_inputs must be"),
         ({"model": "folder"}, "must be a torch.nn.Module"),
-        ({"model": nn.Linear(2, 2)}, "no attention that attnrate knows"),
+        ({"model": nn.Linear(2, 2), "inputs": torch.zeros(3, 2)}, "no softmax attention that ran"),
     ],
 )
 def test_wrong_requests(change, words):
@@ -208,14 +209,27 @@ def test_names_of_heads_and_stages(found):
         found.sigma("nope", 0)
 
 
-def test_attention_that_no_adapter_knows_is_named():
+def test_attention_that_did_not_run_is_named():
     class StrangeAttention(nn.Linear):
-        """Not known to anyone."""
+        """Never called."""
 
     model = llama()
     model.strange = StrangeAttention(2, 2)
-    with pytest.warns(AccuracyWarning, match="left out: StrangeAttention"):
-        profile(model, tokens(), cut_inputs=0)
+    with pytest.warns(AccuracyWarning, match=r"left out: strange \(StrangeAttention\): .*not run"):
+        found = profile(model, tokens(), cut_inputs=0)
+    assert [(one.name, one.kind) for one in found.unseen] == [("strange", "StrangeAttention")]
+    assert "Not part of the profile: strange" in str(found)
+
+
+def test_attention_without_softmax_is_named():
+    class LinearAttention(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ (x.mT @ x)
+
+    model = nn.Sequential(ar.Transformer(2, 2, n=8, m_h=4), LinearAttention())
+    with pytest.warns(AccuracyWarning, match=r"1 \(LinearAttention\): it ran, but neither"):
+        found = profile(model, torch.rand(4, 12, 2))
+    assert [layer.name for layer in found.layers] == ["0.last"]
 
 
 def test_inputs_along_another_axis_are_refused():
@@ -226,7 +240,7 @@ def test_inputs_along_another_axis_are_refused():
         profile(encoder, torch.randn(40, 6, 16))
 
 
-def test_a_layer_that_runs_twice_counts_once():
+def test_each_run_of_a_layer_is_a_layer_and_its_heads_have_one_size():
     class Twice(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -236,16 +250,26 @@ def test_a_layer_that_runs_twice_counts_once():
             once = self.attention(x, x, x)[0]
             return self.attention(once, once, once)[0]
 
-    with pytest.warns(AccuracyWarning, match="only the first run counts: attention"):
-        found = profile(Twice(), torch.randn(4, 30, 16))
-    assert found.sigma(0, 0).shape == (4, 8)
+    torch.manual_seed(0)
+    model, x = Twice(), torch.randn(4, 30, 16)
+    found = profile(model, x)
+    assert [(layer.name, layer.run) for layer in found.layers] == [
+        ("attention", 1),
+        ("attention#2", 2),
+    ]
+    once = model.attention(x, x, x)[0]
+    again = profile(model.attention, [{"query": once, "key": once, "value": once}], cut_inputs=0)
+    assert np.allclose(found.sigma(1, 0), again.sigma(0, 0), rtol=1e-5)
+    assert "Modules that run several times in a pass: attention." in str(found)
+    first, second = ar.advise(found, tolerance=0.3).layers
+    assert first.size == second.size
 
 
 def test_entries_that_serve_all_inputs_and_others_that_do_not_fit():
     config = transformers.GPT2Config(n_embd=8, n_head=2, n_layer=1, n_positions=20, vocab_size=50)
     model = transformers.GPT2Model(config)
     batch = tokens() | {"position_ids": torch.arange(12)[None]}
-    assert profile(model, batch).layers[0].cuts[0.99][1].weights.shape == (2, 2)
+    assert profile(model, batch).layers[0].cuts[0.99].weights.shape == (2, 2)
     with pytest.raises(InputError, match="same number of inputs"):
         profile(model, tokens() | {"position_ids": torch.zeros(3, 12, dtype=torch.long)})
 
@@ -267,7 +291,7 @@ def test_what_goes_wrong_in_looking_is_not_blamed_on_the_inputs(monkeypatch):
     def broken(*_):
         raise ValueError("a defect of ours")
 
-    monkeypatch.setattr("attnrate.spectra.profile.spectra", broken)
+    monkeypatch.setattr("attnrate.spectra.collect.spectra", broken)
     with pytest.raises(ValueError, match="a defect of ours"):
         profile(llama(), tokens())
 

@@ -12,10 +12,11 @@ from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.figures.figure import Curves, Figure, Graph, Line, Matrix, Series, Table, Violins
-from attnrate.spectra.cut import Loss
+from attnrate.spectra.cut import Cut
 from attnrate.spectra.estimate import Gram
-from attnrate.spectra.measures import SHARES, rank_of
-from attnrate.spectra.result import LayerSpectra, Profile
+from attnrate.spectra.layer import LayerSpectra
+from attnrate.spectra.measures import SHARES, rank_of, tails
+from attnrate.spectra.result import Profile
 from attnrate.words import GAUGES
 
 NAN = math.nan
@@ -199,16 +200,13 @@ def _layer(
     ungauged = pooled * np.where(k == 1, 10.0, 1.0)
     by_gauge = dict(zip(GAUGES, (pooled, ungauged), strict=True))
     spectra = {("logits", gauge): values for gauge, values in by_gauge.items()}
+    moments = {"logits": _moments(pooled)}
     if rotary:
         spectra |= {("plain", gauge): values**2 for gauge, values in by_gauge.items()}
+        moments["plain"] = _moments(pooled**2, 100.0)
     sigma = {key: (factors * values).astype(np.float32) for key, values in spectra.items()}
-    moments = Gram(
-        torch.eye(m_h, dtype=torch.float64).expand(heads, m_h, m_h),
-        torch.zeros(heads, m_h, dtype=torch.float64),
-        torch.ones(heads, dtype=torch.float64),
-    )
     shares = np.tile(np.linspace(0.01, 0.1, heads), (inputs, 1))
-    cuts = {share: (rank_of(pooled, share), Loss(shares, 2 * shares)) for share in SHARES}
+    cuts = {share: _cut(pooled, share, shares) for share in SHARES}
     return LayerSpectra(
         number=number,
         name=name,
@@ -216,14 +214,40 @@ def _layer(
         heads=heads,
         groups=heads,
         m_h=m_h,
+        m_v=m_h,
         rotary=rotary,
+        causal=False,
+        run=1,
         scale=1.0,
+        tokens=np.full(inputs, 7),
         sigma=sigma,
-        pooled=spectra,
-        query=moments,
-        key=moments,
+        moments=moments,
+        query=moments["logits"][0],
+        key=moments["logits"][0],
         cuts=cuts if cut else {},
     )
+
+
+def _moments(pooled: np.ndarray, first: float = 10.0) -> tuple[Gram, Gram]:
+    """Moments of a query and a key with these singular values, by heads.
+
+    With the rows' means left in, the first value is `first` times as large.
+    """
+    heads, m_h = pooled.shape
+    one, none = torch.ones(heads, dtype=torch.float64), torch.zeros(heads, m_h, dtype=torch.float64)
+    square = torch.eye(m_h, dtype=torch.float64).expand(heads, m_h, m_h)
+    mean = none.clone()
+    mean[:, 0] = torch.from_numpy(pooled[:, 0]) * (first**2 - 1) ** 0.5
+    spread = torch.diag_embed(torch.from_numpy(pooled) ** 2)
+    return Gram(square, none, one), Gram(spread, mean, one)
+
+
+def _cut(pooled: np.ndarray, share: float, moved: np.ndarray) -> Cut:
+    """A cut to the ranks of a share that moves these shares of attention."""
+    ranks = rank_of(pooled, share)
+    tail = np.take_along_axis(tails(pooled), ranks[:, None], -1)[:, 0]
+    shape = moved.shape
+    return Cut(np.broadcast_to(ranks, shape), np.broadcast_to(tail, shape), moved, 2 * moved)
 
 
 def _profile(*layers: dict[str, Any], model: str = "made-up", inputs: int = 5) -> Profile:
@@ -232,7 +256,6 @@ def _profile(*layers: dict[str, Any], model: str = "made-up", inputs: int = 5) -
         family="made",
         gauge="softmax",
         layers=tuple(_layer(i, **one, inputs=inputs) for i, one in enumerate(layers)),
-        tokens=np.full(inputs, 7),
         made_by={"attnrate": "0.1.0", "git_commit": "0123456789abcdef", "git_changed": False},
     )
 

@@ -230,9 +230,9 @@ def test_a_mark_without_a_task_is_said(tmp_path):
 def test_a_trained_model_is_profiled_on_a_folder_of_images(tmp_path):
     from PIL import Image
 
+    from attnrate.spectra.inputs.images import read_images
     from attnrate.spectra.load import load_model
     from attnrate.spectra.profile import profile
-    from attnrate.spectra.read import read_images
     from attnrate.training.feed import normalised
 
     done = run(tmp_path / "run", m_h=3, epochs=1)

@@ -3,12 +3,15 @@
 `make check` runs mypy and basedpyright over this file; nothing here is run.
 """
 
+from pathlib import Path
 from typing import assert_type
 
+import datasets
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+import transformers
 
 import attnrate as ar
 
@@ -212,9 +215,53 @@ profile = ar.profile(compiled, x, layers=[0], cut_inputs=4)
 assert_type(profile, ar.Profile)
 ar.profile(torch.nn.TransformerEncoderLayer(8, 2, batch_first=True), [x, x])
 ar.profile(compiled, {"x": x}, gauge=None)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, x), batch_size=2)
+ar.profile(compiled, loader)
+ar.profile(compiled, (batch for batch in (x, x)))
+loaded = ar.load_model("path/to/model")
+texts: list[str] = ["a text", "another"]
+chats = [[{"role": "user", "content": "Hello!"}], [{"role": "user", "content": "Bye."}]]
+rows = [{"title": "a", "body": "a text"}, {"title": "b", "body": "another"}]
+reviews = datasets.Dataset.from_dict({"body": texts})
+ar.profile(loaded, texts)
+ar.profile(loaded, chats)
+ar.profile(loaded, (text for text in texts))
+ar.profile(loaded, reviews)
+ar.profile(loaded, reviews.to_iterable_dataset())
+tokenizer = transformers.AutoTokenizer.from_pretrained("path/to/model")
+ar.profile(loaded, [tokenizer(text) for text in texts])
+fast = transformers.PreTrainedTokenizerFast.from_pretrained("path/to/model")
+read = ar.read_texts(loaded.model, rows, column="body", tokens=1000, tokenizer=fast)
+assert_type(read, ar.Batches | ar.BatchStream)
+ar.profile(loaded, read)
+ar.profile(loaded, ar.read_table(loaded, "rows.jsonl", "body", limit=8))
+ar.profile(loaded, ar.read_sound(loaded, "recordings"))
+
+
+def profiled(inputs: ar.Inputs, more: ar.Texts) -> list[ar.Profile]:
+    return [ar.profile(loaded, inputs), ar.profile(loaded, more)]
+
+
 advice = ar.advise(profile, tolerance=0.05)
 assert_type(advice, ar.Advice)
 sizes: list[int] = [layer.size for layer in advice.layers]
+
+
+def loss(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    made: torch.Tensor = model(**batch)
+    return made.mean((1, 2))
+
+
+checked = advice.check(compiled, {"x": x}, metric=loss)
+if checked.metric is not None:
+    assert_type(checked.metric.change, ar.Interval)
+advice.check(compiled, x, lambda model, batch: 0.5)
+compared = ar.compare(profile, profile, layers={"last": 0})
+assert_type(compared, ar.Comparison)
+verdicts: list[str] = [head.verdict for head in compared.heads]
+saved(compared.plot())
+assert_type(profile.save("page", advice), Path)
+assert_type(advice.by_head(), pd.DataFrame)
 
 try:
     ar.pod(own_coupling, (1, 0))

@@ -6,6 +6,7 @@ gives what it could become.
 
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import fields
+from typing import Literal
 
 import typer
 
@@ -33,6 +34,7 @@ EXPERIMENTS = (
 )
 TARGET_KINDS = ("centre_of_gravity", "gravity", "linear", "nearest_point", "selection", "spectral")
 MODEL_KINDS = ("convolution", "coupling", "gru", "linear_rnn", "state_space", "transformer")
+MATCHES: tuple[Literal["name", "depth"], ...] = ("name", "depth")
 ENGINES = ("local", "ray", "ray://")
 
 

@@ -69,7 +69,7 @@ def model_weights(name: Annotated[str, by(_require_known)]) -> Path:
 
     Examples:
         >>> ar.load_model(ar.model_weights("minilm"))
-        minilm: BertModel with 22,713,216 parameters, from ..., at most 512 tokens
+        minilm: BertModel with 22,713,216 parameters in float32 on cpu, from ..., at most 512 tokens
 
     """
     entry = WEIGHTS[name]

@@ -231,13 +231,16 @@ def _paint_cells(axes: Axes, cells: Cells, shape: float) -> None:
     bar = axes.figure.colorbar(image, cax=axes.inset_axes((1.03, 0.0, wide, 1.0)))
     bar.outline.set_visible(False)
     bar.set_label(_lines(cells.label, 42))
-    size = min(8.0, 62 / max(np.shape(cells.values)))
+    # in points: room for four or five letters, or for one alone
+    alone = all(len(word) < 2 for line in cells.words or () for word in line)
+    size = min(8.0, (190 if alone else 62) / max(np.shape(cells.values)))
     for row, line in enumerate(cells.words or ()):
         for column, word in enumerate(line):
             shade = image.to_rgba(np.array(cells.values[row][column]))
             dark = 0.3 * shade[0] + 0.59 * shade[1] + 0.11 * shade[2] < 0.55
             where: dict[str, Any] = {"ha": "center", "va": "center"}
-            axes.text(column, row, word, size=size, color="white" if dark else _INK, **where)
+            text = _lines(word, 40) if word else ""
+            axes.text(column, row, text, size=size, color="white" if dark else _INK, **where)
 
 
 def _paint_legend(drawing: Drawing, found: Sketch, width: float) -> int:

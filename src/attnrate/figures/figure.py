@@ -85,7 +85,8 @@ class Matrix(_Named):
     """A panel that shows a matrix by shades, with its rows from top to bottom.
 
     `label` says what the shades stand for. `row_names` are shown where the page's reader points at
-    a cell; `row_numbers` stand at the axis, by default 0, 1, 2, …
+    a cell; `row_numbers` stand at the axis, by default 0, 1, 2, … `words` stand in the cells; by
+    default the numbers do, where there are few.
     """
 
     values: tuple[tuple[Number, ...], ...]
@@ -94,8 +95,11 @@ class Matrix(_Named):
     label: str = ""
     row_names: tuple[str, ...] | None = None
     row_numbers: tuple[int, ...] | None = None
+    words: tuple[tuple[str, ...], ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.words is not None and [*map(len, self.words)] != [*map(len, self.values)]:
+            raise ValueError(f"{self.title}: words must have the shape of the matrix")
         for given in (self.row_names, self.row_numbers):
             if given is not None and len(given) != len(self.values):
                 raise ValueError(f"{self.title}: {len(given)} of {len(self.values)} names")

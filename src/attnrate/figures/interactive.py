@@ -139,7 +139,8 @@ def _cells(cells: Cells) -> Json:
         columns = max(map(len, cells.words))
         longest = max(len(word) for row in cells.words for word in row) or 1
         size = max(8, min(12, int(_NARROWEST / columns / (0.68 * longest))))
-        trace |= {"text": cells.words, "texttemplate": "%{text}", "textfont": {"size": size}}
+        text = [[escaped(word) for word in row] for row in cells.words]
+        trace |= {"text": text, "texttemplate": "%{text}", "textfont": {"size": size}}
     return trace
 
 

@@ -228,6 +228,8 @@ def _matrix(panel: Matrix) -> Frame:
         for i, named, row in zip(panel.numbers, names, panel.values, strict=True)
     ]
     words = _cell_words(panel) if max(rows, columns) <= MOST_NUMBERED else None
+    if panel.words is not None:
+        words = [[*row] for row in panel.words]
     cells = Cells(panel.values, *shades(panel), panel.label, words, hover)
     squarish = 1 / 3 <= rows / columns <= 3
     return replace(frame, cells=cells, shape=rows / columns if squarish else None)

@@ -6,6 +6,7 @@ import textwrap
 import unicodedata
 
 from attnrate.figures.figure import Cell, Number
+from attnrate.statistics import Interval
 
 NOTHING = "–"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -30,6 +31,11 @@ def wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(clean(text), width) or [""]
 
 
+def unbroken(text: str) -> str:
+    """The text with spaces and dashes at which no line is broken."""
+    return text.replace(" ", "\u00a0").replace("–", "\u2060–\u2060")
+
+
 def escaped(text: str, width: int = 1000) -> str:
     """Text from outside for plotly, which reads a little HTML: lines, and no markup of its own."""
     # between two dollar signs plotly reads a formula
@@ -47,6 +53,19 @@ def fixed(value: Number, form: str) -> str:
     """A number in a format, with a true minus sign; zero has none."""
     text = format(value, form)
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def signed(value: Number, form: str = "+.3g") -> str:
+    """A change in a format, with its sign, which is a true minus or a plus; zero has none."""
+    text = fixed(value, form)
+    return "0" if float(text.replace("−", "-")) == 0 else text
+
+
+def change_words(change: Interval) -> str:
+    """A change with its interval, all with their signs: "+2 [+1.5, +2.5]"."""
+    if math.isnan(change.low):
+        return signed(change.value)
+    return f"{signed(change.value)} [{signed(change.low)}, {signed(change.high)}]"
 
 
 def number(value: Number | None) -> str:

@@ -5,9 +5,8 @@ The page has the verdicts first, then one section per experiment.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from attnrate.errors import InputError
 from attnrate.experiments.record import Record
@@ -15,7 +14,8 @@ from attnrate.figures.draw import save_figure
 from attnrate.figures.figure import Figure
 from attnrate.files import safe_name, safe_names, write_whole
 from attnrate.folders import make_folder
-from attnrate.report.skeleton import render
+from attnrate.pages.facts import FIGURES, PAGE, facts_of
+from attnrate.pages.skeleton import Own, render
 from attnrate.report.verdicts import VERDICTS, about_open, about_unfinished, claims_table, evidence
 
 INTRO = (
@@ -25,10 +25,6 @@ INTRO = (
     "the experiment with its figures."
 )
 TITLE = "How large attention has to be"
-#: The page of a folder
-PAGE = "index.html"
-#: The folder of the figures, beside the page
-FIGURES = "figures"
 
 
 def write_report(records: Sequence[Record], folder: Path) -> Path:
@@ -77,8 +73,9 @@ def render_page(records: Sequence[Record], title: str = TITLE) -> str:
         sections.append({**section, "claims": claims, "figures": drawn})
     found: Counter[str] = Counter(claim.verdict for record in records for claim in record.claims)
     return render(
-        "page.html.j2",
+        Own("attnrate.report", "page.html.j2"),
         figures,
+        verdicts=VERDICTS,
         title=title,
         intro=INTRO,
         sections=sections,
@@ -88,31 +85,3 @@ def render_page(records: Sequence[Record], title: str = TITLE) -> str:
         failures=sum(record.failed is not None for record in records),
         facts=facts_of([{"preset": one.preset, **one.provenance} for one in records]),
     )
-
-
-def facts_of(made: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """What made the results, as (name, values): each value once, and only the last time."""
-    facts: dict[str, dict[str, None]] = {}
-    for one in made:
-        for name, value in _flat(one):
-            facts.setdefault(name, {})[value] = None
-    if "finished" in facts:
-        facts["finished"] = {max(facts["finished"]): None}
-    if "git_commit" in facts:
-        changed = facts.pop("git_changed", {"False": None})
-        mark = " with changes" if "True" in changed else ""
-        facts["commit"] = {commit[:10] + mark: None for commit in facts.pop("git_commit")}
-    return [(name, ", ".join(values)) for name, values in facts.items()]
-
-
-def _flat(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The (name, value) pairs of nested tables and lists; empty values are left out."""
-    found = []
-    for name, value in provenance.items():
-        if isinstance(value, Mapping):
-            found += _flat(value)
-        elif isinstance(value, list):
-            found += [pair for each in value for pair in _flat({name: each})]
-        elif value not in (None, ""):
-            found.append((str(name), str(value)))
-    return found

@@ -1,44 +1,35 @@
-"""From spectra to head sizes: how small each layer's heads could be, and a real check of it.
+"""From spectra to head sizes: how small each layer's heads could be.
 
 A cut to rank r leaves out logits of root mean square tail(r). To first order softmax turns an error
 e of the logits into a total variation of ½ E_A |e - E_A e|, E_A the mean under the attention
 weights, so the loss is c · tail(r) with a factor c of the head, ½ at most if attention looks at
 typical keys. c is taken from the cuts that the profile has measured, with its interval over inputs.
-A head without measured cuts gets c = ½, and the advice says so.
+A head without measured cuts gets c = ½, and the advice says so. `needed.py` computes it.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import torch
-from jaxtyping import Float
 
-from attnrate.errors import InputError, require_none, require_whole
-from attnrate.progress import QUIET, Progress
+from attnrate.errors import InputError, require_whole
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
-from attnrate.spectra import batches
-from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.batches import Batch, Inputs, Watched, require_inputs
-from attnrate.spectra.capture import Site
-from attnrate.spectra.cut import Projection, losses, run_cut
+from attnrate.spectra.batches import Inputs, require_inputs
+from attnrate.spectra.check import Checked, Metric, check_cut, require_metric
 from attnrate.spectra.drawn import sizes_figure
-from attnrate.spectra.load import ModelLike, module_of, require_model
-from attnrate.spectra.measures import percent, tails
-from attnrate.spectra.result import LayerSpectra, Profile
-from attnrate.statistics import Interval, mean
-from attnrate.words import Gauge
+from attnrate.spectra.layer import LayerSpectra
+from attnrate.spectra.load import ModelLike, require_model
+from attnrate.spectra.measures import percent
+from attnrate.spectra.needed import Losses, layer_losses, least_size, predicted
+from attnrate.spectra.result import Profile
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.figures.drawing import Drawing
 
-Tensor = torch.Tensor
-Array = np.ndarray
 TOLERANCE = 0.05
 _TOKENS_PER_DIMENSION = 10
 
@@ -73,44 +64,6 @@ class LayerAdvice:
     low: int
     predicted: float
     predicted_high: float
-
-
-@dataclass(frozen=True, repr=False)
-class Checked(Shown):
-    """What happened when a model was cut for real as advised.
-
-    Attributes:
-        weights: For each layer, cut by itself, the share of attention that moves in the head that
-            loses most, with its interval over inputs.
-        output: The relative change of the model's output when all layers are cut at once.
-        tolerance: The share of attention that was allowed to move.
-
-    Examples:
-        >>> import torch
-        >>> model = ar.Transformer(2, 1, n=8, m_h=4)
-        >>> advice = ar.advise(ar.profile(model, torch.rand(8, 16, 2)), tolerance=0.5)
-        >>> checked = advice.check(model, torch.rand(4, 16, 2))
-        >>> checked.kept
-        1
-
-    """
-
-    weights: tuple[Interval, ...]
-    output: Interval
-    tolerance: float
-
-    @property
-    def kept(self) -> int:
-        """The number of layers in which the loss is within the tolerance."""
-        return sum(each.value <= self.tolerance for each in self.weights)
-
-    def __str__(self) -> str:
-        worst = max(self.weights, key=lambda each: each.value)
-        return (
-            f"Cut for real, {self.kept} of {len(self.weights)} layers stay within "
-            f"{percent(self.tolerance)}; the worst head moves {worst} of its attention. With all "
-            f"layers cut at once the model's output changes by {self.output} of its size."
-        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +119,38 @@ class Advice(Shown):
 
         return pd.DataFrame([vars(layer) for layer in self.layers])
 
+    def by_head(self) -> "pd.DataFrame":
+        """What each head alone would need, as a table with one row per head.
+
+        Returns:
+            A pandas DataFrame. `needed` is the least size at which the upper end of the interval of
+            the head's predicted loss is within the tolerance; the largest in a layer (in all runs
+            of a module that runs several times) is the size that is advised for it, `size`.
+            `predicted` is the head's loss at that size, with the interval from `predicted_low` to
+            `predicted_high`.
+
+        """
+        import pandas as pd
+
+        rows = []
+        for layer, spectra in zip(self.layers, self.profile.layers, strict=True):
+            losses = predicted(spectra, self.profile.gauge)
+            needed = least_size(losses.high, self.tolerance)
+            for head in range(spectra.heads):
+                rows.append(
+                    {
+                        "layer": layer.layer,
+                        "head": head,
+                        "m_h": layer.m_h,
+                        "size": layer.size,
+                        "needed": int(needed[head]),
+                        "predicted": float(losses.value[head, layer.size]),
+                        "predicted_low": float(losses.low[head, layer.size]),
+                        "predicted_high": float(losses.high[head, layer.size]),
+                    }
+                )
+        return pd.DataFrame(rows)
+
     def plot(self) -> "Drawing":
         """Draw the head sizes of each layer, as they are and as advised.
 
@@ -188,6 +173,7 @@ class Advice(Shown):
         self,
         model: Annotated[ModelLike, by(require_model)],
         inputs: Annotated[Inputs, by(require_inputs)],
+        metric: Annotated[Metric | None, by(require_metric)] = None,
     ) -> Checked:
         """Cut the heads of a model as advised, and measure what that does.
 
@@ -196,41 +182,22 @@ class Advice(Shown):
         Args:
             model: The model that was profiled.
             inputs: Inputs as `profile` takes them, best such that the profile has not seen.
+            metric: What you judge the model by, such as its loss or its accuracy: a function of the
+                model and a batch. It runs the model and returns one number for each input of the
+                batch, or one number for the whole batch. It is called twice for each batch, with
+                the heads whole and with those of all layers cut.
 
         Returns:
-            How much attention moves in each layer, and how much the model's output changes.
+            How much attention moves in each layer, how much the model's output changes, and the
+            metric with heads whole and cut.
 
         Raises:
             InputError: The model lacks layers that were profiled, or has heads of another number or
-                size there.
+                size there; or the metric gives nan or no number, or does not run the model.
 
         """
-        module = module_of(model)
-        adapter, found = adapter_for(module)
-        known = {site.name: site for site in found}
-        names = [layer.name for layer in self.layers]
-        missing = [name for name in names if name not in known]
-        require_none("the model lacks layers that were profiled", missing)
-        for spectra in self.profile.layers:
-            _require_same_heads(known[spectra.name], spectra)
-        watched = Watched(module, adapter, [known[name] for name in names])
-        cut = {
-            layer.name: spectra.cut_to([layer.size] * spectra.heads, self.profile.gauge)
-            for layer, spectra in zip(self.layers, self.profile.layers, strict=True)
-        }
-        given = list(batches.batches(inputs))
-        with Progress("cutting heads", after=QUIET) as shown:
-            alone = losses(watched, given, [cut], shown)[0]
-            idle = [name for name in names if name not in alone]
-            require_none("layers that were profiled do not run on these inputs", idle)
-            changes: list[float] = []
-            for number, batch in enumerate(given, start=1):
-                changes += _changes(watched, batch, cut)
-                said = f"all layers cut at once: batch {number} of {len(given)}"
-                shown.at(said, number / len(given))
-        moved = [alone[name].weights for name in names]
-        worst = [mean(each[:, each.mean(0).argmax()].tolist()).within(0.0, 1.0) for each in moved]
-        return Checked(tuple(worst), mean(changes).within(0.0, math.inf), self.tolerance)
+        sizes = [layer.size for layer in self.layers]
+        return check_cut(self.profile, sizes, self.tolerance, model, inputs, metric)
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)
@@ -262,37 +229,6 @@ class Advice(Shown):
                 "smaller heads: it cannot be cut out of the weights."
             )
         return "\n".join(lines)
-
-
-def _changes(watched: Watched, batch: Batch, cut: dict[str, Projection]) -> list[float]:
-    """The relative change of the model's output for each input when all layers are cut at once."""
-    with batches.at_rest(watched.model):
-        before = _output(batches.run(watched.model, batch))
-    after = _output(run_cut(watched, batch, cut))
-    kept = batches.kept(batch, watched.sites[-1].streams[0])
-    if kept is None or kept.shape != before.shape[:2]:
-        kept = None
-    found = []
-    # one input after another: the outputs of a language model are large
-    for number, (one, two) in enumerate(zip(before, after, strict=True)):
-        if kept is not None:
-            tokens = kept[number].to(one.device)
-            one, two = one[tokens], two[tokens]
-        size = one.double().norm().clamp(min=1e-300)
-        found.append(float((two.double() - one.double()).norm() / size))
-    return found
-
-
-def _require_same_heads(site: Site, spectra: LayerSpectra) -> None:
-    """Raise an InputError unless a layer of a model has the heads that were profiled."""
-    found, profiled = (site.heads, site.m_h), (spectra.heads, spectra.m_h)
-    if found != profiled:
-        raise InputError(
-            f"{site.name} must have the heads that were profiled, {profiled[0]} of size "
-            f"{profiled[1]}; their number and size",
-            found,
-            "Pass the model that was profiled.",
-        )
 
 
 def _require_profile(name: str, value: object) -> Profile:
@@ -349,22 +285,21 @@ def advise(
 
     """
     asked, chosen = goal(budget, tolerance)
-    predicted = [_predicted(layer, profile.gauge) for layer in profile.layers]
-    curves = [each for each, _ in predicted]
+    predictions = layer_losses(profile)
     if asked is not None:
-        require_whole("budget", asked, len(curves))
-        chosen = _least_tolerance(curves, asked)
+        require_whole("budget", asked, len(predictions))
+        chosen = _least_tolerance(predictions, asked)
     rows = []
-    for layer, (low, value, high) in zip(profile.layers, curves, strict=True):
-        size, least = _size(high, chosen), _size(low, chosen)
-        ends = float(value[size]), float(high[size])
+    for layer, worst in zip(profile.layers, predictions, strict=True):
+        size, least = (int(least_size(end, chosen)) for end in (worst.high, worst.low))
+        ends = float(worst.value[size]), float(worst.high[size])
         rows.append(LayerAdvice(layer.number, layer.name, layer.m_h, size, least, *ends))
     return Advice(
         profile.model,
         chosen,
         asked,
         tuple(rows),
-        all(measured for _, measured in predicted),
+        all(bool(worst.measured) for worst in predictions),
         any(layer.rotary for layer in profile.layers),
         profile,
     )
@@ -380,63 +315,15 @@ def goal(budget: object, tolerance: object) -> tuple[int | None, float]:
     return _require_budget("budget", budget), TOLERANCE if share is None else share
 
 
-_Curves = tuple[Float[Array, " sizes"], Float[Array, " sizes"], Float[Array, " sizes"]]
-
-
-def _predicted(layer: LayerSpectra, gauge: Gauge) -> tuple[_Curves, bool]:
-    """The predicted loss of the worst head for sizes 0, ..., m_h.
-
-    Returns the lower end, the value and the upper end of the loss, each (m_h + 1,), and whether
-    cuts of all heads were measured.
-    """
-    tail = tails(layer.pooled["logits", gauge])
-    factors = [_factor(layer, head, tail[head]) for head in range(layer.heads)]
-    ends = [np.array([getattr(each, end) for each in factors]) for end in ("low", "value", "high")]
-    # No more than all of the attention can move.
-    low, value, high = (np.minimum(end[:, None] * tail, 1.0).max(0) for end in ends)
-    return (low, value, high), all(each.count > 0 for each in factors)
-
-
 def _tokens(layer: LayerSpectra) -> int:
     """The number of queries or keys, whichever is smaller, that a layer's cuts are made from."""
     return int(min(layer.query.count.min(), layer.key.count.min()))
 
 
-def _factor(layer: LayerSpectra, head: int, tail: Float[Array, " sizes"]) -> Interval:
-    """The factor c of a head: the largest that its measured cuts give, or ½ without any."""
-    found = []
-    for ranks, loss in layer.cuts.values():
-        left_out = tail[ranks[head]]
-        if left_out > 0:
-            found.append(mean((loss.weights[:, head] / left_out).tolist()))
-    if not found:
-        return Interval(0.5, 0.5, 0.5, 0)
-    largest = max(found, key=lambda each: each.value)
-    if math.isnan(largest.low):
-        return Interval(largest.value, largest.value, largest.value, 1)
-    return Interval(largest.value, max(0.0, largest.low), largest.high, largest.count)
-
-
-def _size(curve: Float[Array, " sizes"], tolerance: float) -> int:
-    within = np.flatnonzero(curve <= tolerance)
-    return max(1, int(within[0]))
-
-
-def _least_tolerance(curves: Sequence[_Curves], budget: int) -> float:
+def _least_tolerance(layers: Sequence[Losses], budget: int) -> float:
     """The least worst loss that head sizes with this sum can have."""
-    losses = np.unique(np.concatenate([high[1:] for _, _, high in curves]))
+    losses = np.unique(np.concatenate([layer.high[1:] for layer in layers]))
     for tolerance in losses:
-        if sum(_size(high, tolerance) for _, _, high in curves) <= budget:
+        if sum(int(least_size(layer.high, tolerance)) for layer in layers) <= budget:
             return float(tolerance)
     return float(losses[-1])
-
-
-def _output(given: Any) -> Tensor:
-    """The first output of a model that has one row per input, unlike a loss."""
-    if isinstance(given, Tensor):
-        return given
-    parts = given.values() if isinstance(given, Mapping) else given
-    for part in parts:
-        if isinstance(part, Tensor) and part.is_floating_point() and part.dim() >= 2:
-            return part
-    raise InputError("the model gives nothing that could be compared", type(given).__name__)

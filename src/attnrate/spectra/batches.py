@@ -1,44 +1,53 @@
 """Inputs of a model as batches, and running the model on them without changing it."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+import operator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
-from attnrate.spectra.capture import Adapter, Call, Edit, See, Site, require_call
+from attnrate.spectra.inputs.kinds import Texts, Values, require_not_single
+from attnrate.spectra.offloaded import device_of, weights
 
 Tensor = torch.Tensor
 Batch: TypeAlias = Mapping[str, Tensor] | Tensor
 """Some inputs of a model: tensors by the names of its arguments, or the tensor that is its only
 argument. The first axis of each tensor counts the inputs."""
 
-Values: TypeAlias = Tensor | np.ndarray
 BatchLike: TypeAlias = Mapping[str, Values] | Values
-Inputs: TypeAlias = BatchLike | Iterable[BatchLike]
-"""Inputs on which a model is run: one batch, or several batches one after another.
+Inputs: TypeAlias = BatchLike | Iterable[BatchLike] | Iterable[Sequence[Values]] | Texts
+"""Inputs on which a model is run: batches, or texts that become batches.
 
-A batch is a dictionary of tensors or numpy arrays by the names of the model's arguments (what a
-tokenizer of transformers returns), or a single tensor or array for a model with one argument. The
-first axis of each counts the inputs. Several batches are a list, a DataLoader, a generator or what
-`read_text`, `read_images` and `read_arrays` return; each batch is used once, in its turn.
+- A batch is a dictionary of tensors or numpy arrays by the names of the model's arguments (what a
+  tokenizer of transformers returns), or a single tensor or array for a model with one argument. The
+  first axis of each counts the inputs.
+- Several batches are a list, a DataLoader, a generator or what `read_text` and its like return;
+  each batch is used once, in its turn, and all have the same names. Of a batch (x, label) the first
+  entry is taken if the model takes one argument; with several arguments, name them.
+- `Texts` are strings, chats, or rows of a dataset, which go through `read_texts`. They need the
+  tokenizer of a model that `load_model` has opened.
 """
 
 _SHARED = ("mask", "src_mask", "tgt_mask", "memory_mask", "attn_mask")
+# What a batch of text may come with: pictures and sound of all inputs, one after another
+_PACKED = re.compile("pixel|image|video|audio|input_features|feature_attention")
+_MAIN = ("input_ids", "inputs_embeds", "decoder_input_ids")
 _WAY_OUT = (
-    "Pass a tensor, a dictionary of tensors by the names of the model's arguments, or batches of "
-    "either one after another."
+    "Pass a tensor, a dictionary of tensors by the names of the model's arguments, batches of "
+    "either one after another, or texts."
 )
 
 
 def require_inputs(name: str, inputs: object) -> Inputs:
     """`inputs` itself, or an InputError when it cannot be inputs of any model."""
-    if isinstance(inputs, str | bytes) or not isinstance(inputs, Iterable):
+    require_not_single(name, inputs)
+    if not isinstance(inputs, Iterable):
         raise InputError(f"{name} are of no kind that a model takes", inputs, _WAY_OUT)
     return inputs
 
@@ -47,20 +56,57 @@ def count_of(inputs: Inputs) -> int | None:
     """The number of batches in `inputs`; None where it is known only at the end."""
     if isinstance(inputs, Mapping | Tensor | np.ndarray):
         return 1
-    return len(inputs) if isinstance(inputs, Sized) else None
+    return operator.length_hint(inputs) or None
 
 
 def batches(inputs: Inputs) -> Iterator[Batch]:
-    """The batches of `inputs` as tensors, one after another; an InputError when there are none."""
+    """The batches of `inputs` as tensors, one after another.
+
+    An InputError when there are none, when their source breaks off, and when a batch has other
+    entries than the first.
+    """
     if isinstance(inputs, Mapping | Tensor | np.ndarray):
         yield _batch(inputs)
         return
-    found = False
-    for each in inputs:
-        found = True
-        yield _batch(each)
-    if not found:
-        raise InputError("there are no inputs", inputs, _WAY_OUT)
+    names: list[str] | None = None
+    if isinstance(inputs, Sequence):  # all can be seen before the work begins
+        for number, each in enumerate(inputs):
+            names = _same_names(names, each, number)
+    rest, done = iter(inputs), 0
+    while True:
+        try:
+            given = next(rest)
+        except StopIteration:
+            break
+        except (AttnrateError, MemoryError):
+            raise
+        except Exception as problem:
+            said = f"{type(problem).__name__}: {first_line(problem)}"
+            raise InputError(
+                f"the inputs broke off after {{value}} batches ({said})",
+                done,
+                "Repair their source.",
+            ) from problem
+        names = _same_names(names, given, done)
+        yield _batch(given)
+        done += 1
+    if not done:
+        way_out = "Pass at least one batch; a generator gives its batches once, so make it anew."
+        raise InputError("there are no inputs", 0, way_out)
+
+
+def _same_names(names: list[str] | None, batch: object, number: int) -> list[str]:
+    """The names of a batch's entries, none for a tensor; an InputError where they have changed."""
+    found = [str(name) for name in batch] if isinstance(batch, Mapping) else []
+    if names is not None and {*found} != {*names}:
+        said = {"lacks": [*{*names} - {*found}], "adds": [*{*found} - {*names}]}
+        shown = " and ".join(f"{word} {', '.join(sorted(s))}" for word, s in said.items() if s)
+        raise InputError(
+            f"batch {number} (the first is 0) has other entries than the first: it {shown}",
+            found or "a tensor without a name",
+            "Give all batches the same entries.",
+        )
+    return found if names is None else names
 
 
 def _batch(given: object) -> Batch:
@@ -104,8 +150,13 @@ def require_module(model: object) -> nn.Module:
 
 
 def not_finite(model: nn.Module) -> list[str]:
-    """The names of the model's weights that hold nan or inf."""
-    return [name for name, value in model.named_parameters() if not is_finite(value.detach())]
+    """The names of the model's weights that hold nan or inf; those on disk are read one by one."""
+    found = []
+    for name, value in weights(model):
+        if not is_finite(value):
+            found.append(name)
+        del value  # before the next one is read
+    return found
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -115,6 +166,8 @@ def is_finite(tensor: Tensor) -> bool:
     second tensor of the same size is made.
     """
     values = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    if values.is_floating_point() and values.itemsize == 1:  # formats of 8 bits have no order
+        values = values.to(torch.bfloat16)
     return not values.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(values))).all())
 
 
@@ -123,6 +176,8 @@ def size(batch: Batch) -> int:
     if isinstance(batch, Tensor):
         return int(batch.shape[0])
     own = {name: value for name, value in batch.items() if not _for_all(name, value)}
+    if any(name in own for name in _MAIN):
+        own = {name: value for name, value in own.items() if not _PACKED.match(name)} or own
     sizes = {name: int(value.shape[0]) for name, value in own.items()}
     most = max(sizes.values(), default=1)
     if any(one not in (1, most) for one in sizes.values()):
@@ -139,11 +194,25 @@ def _for_all(name: str, value: Tensor) -> bool:
     return name in _SHARED and value.dim() == 2
 
 
+def is_separable(batch: Batch) -> bool:
+    """Whether the inputs of a batch can be taken apart: all of its entries have one row for each.
+
+    Pictures of several inputs that are packed into one long sequence cannot.
+    """
+    if isinstance(batch, Tensor):
+        return True
+    whole = size(batch)
+    rows = (value.shape[0] for name, value in batch.items() if not _for_all(name, value))
+    return all(one in (1, whole) for one in rows)
+
+
 def pick(batch: Batch, inputs: list[int]) -> Batch:
-    """The batch of those inputs whose numbers are given."""
+    """The batch of those inputs whose numbers are given; the whole batch where that is all."""
     if isinstance(batch, Tensor):
         return batch[inputs]
     whole = size(batch)
+    if len(inputs) == whole:
+        return batch
     return {
         name: value if value.shape[0] == 1 < whole or _for_all(name, value) else value[inputs]
         for name, value in batch.items()
@@ -165,22 +234,30 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
     return mask.bool() if mask.dim() == 2 else None
 
 
+def padding(batch: Batch, shape: tuple[int, ...]) -> Tensor | None:
+    """Which tokens of an output of that shape (inputs, T) are no padding; None where all count."""
+    for name in ("decoder_attention_mask", "attention_mask"):
+        found = kept(batch, name)
+        if found is not None and tuple(found.shape) == shape:
+            return found
+    return None
+
+
 def run(model: nn.Module, batch: Batch) -> Any:
     """The model's output for a batch, computed on the model's device and without a cache of keys.
 
     A model that draws random numbers in evaluation (MAE drops patches) draws the same ones in every
     run. The state of the caller's generator is restored afterwards.
     """
-    device = next((p.device for p in model.parameters()), torch.device("cpu"))
     given: dict[str, Tensor] = {"inputs": batch} if isinstance(batch, Tensor) else dict(batch)
-    placed: dict[str, Any] = {name: value.to(device) for name, value in given.items()}
-    _check_length(model, placed)
+    there: dict[str, Any] = dict(cast(Mapping[str, Tensor], placed(model, given)))
+    _check_length(model, there)
     takes = inspect.signature(model.forward).parameters
-    if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in placed:
-        placed["use_cache"] = False
+    if not isinstance(batch, Tensor) and "use_cache" in takes and "use_cache" not in there:
+        there["use_cache"] = False
     try:
-        with _same_random_numbers(device):
-            return model(placed["inputs"]) if isinstance(batch, Tensor) else model(**placed)
+        with same_random_numbers(device_of(model)):
+            return model(there["inputs"]) if isinstance(batch, Tensor) else model(**there)
     except AttnrateError:
         raise
     except (TypeError, ValueError, IndexError, RuntimeError) as problem:
@@ -205,8 +282,30 @@ def first_line(problem: Exception) -> str:
     return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
 
 
+def placed(model: nn.Module, batch: Batch) -> Batch:
+    """The batch on the device on which a model computes.
+
+    For a model of half precision, numbers of the batch come in that format, as its weights do.
+    """
+    device, half = device_of(model), _half(model)
+
+    def there(value: Tensor) -> Tensor:
+        return value.to(device, half if value.is_floating_point() else None)
+
+    if isinstance(batch, Tensor):
+        return there(batch)
+    return {name: there(value) for name, value in batch.items()}
+
+
+def _half(model: nn.Module) -> torch.dtype | None:
+    """The number format of a model of half precision, by its first weight; None for any other."""
+    first = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
+    return first if first in (torch.bfloat16, torch.float16) else None
+
+
 @contextmanager
-def _same_random_numbers(device: torch.device) -> Iterator[None]:
+def same_random_numbers(device: torch.device) -> Iterator[None]:
+    """While it is open, torch draws the same random numbers each time; then those of the caller."""
     cuda = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda):
         torch.default_generator.manual_seed(0)
@@ -235,49 +334,6 @@ def _check_length(model: nn.Module, named: Mapping[str, Tensor]) -> None:
         raise InputError(
             f"the inputs are longer than the model's {most} positions", tokens, "Cut them shorter."
         )
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A model, the attention layers of it that are watched, and the adapter that watches them."""
-
-    model: nn.Module
-    adapter: Adapter
-    sites: Sequence[Site]
-
-    def see(self, batch: Batch, see: See) -> set[str]:
-        """Run the model in evaluation mode and pass the first call of each site to `see`.
-
-        Returns the names of the sites that were called more than once.
-        """
-        seen: set[str] = set()
-        repeated: set[str] = set()
-        failed: list[Exception] = []
-
-        def first(site: Site, call: Call) -> None:
-            if site.name in seen:
-                repeated.add(site.name)
-                return
-            seen.add(site.name)
-            try:
-                see(site, require_call(site, call))
-            except Exception as problem:
-                failed.append(problem)
-                raise
-
-        try:
-            self.run(batch, first)
-        except InputError:
-            # an error inside `see` is not the inputs' fault
-            if failed:
-                raise failed[0] from None
-            raise
-        return repeated
-
-    def run(self, batch: Batch, see: See | None = None, edit: Edit | None = None) -> Any:
-        """The model's output in evaluation mode; calls go to `see`, queries through `edit`."""
-        with at_rest(self.model), self.adapter.watch(self.model, list(self.sites), see, edit):
-            return run(self.model, batch)
 
 
 @contextmanager

@@ -45,6 +45,7 @@ class Site:
         kind: "self", or "cross" for attention to another sequence.
         rotary: Whether queries and keys are turned by their positions before they meet.
         streams: The masks in a batch that mark padding among queries and among keys.
+        run: Which run of the module this is, where it runs several times in a pass (ALBERT).
 
     """
 
@@ -56,11 +57,14 @@ class Site:
     kind: str = "self"  # or "cross"
     rotary: bool = False
     streams: Streams = ("attention_mask", "attention_mask")
+    run: int = 1
 
 
 @dataclass(frozen=True)
 class Call:
     """One call of a site: the weights softmax_s(scale · q(t)ᵀ k(s) + bias + mask) of values v(s).
+
+    Its rows are the inputs of the batch, or several rows for each, one per window.
 
     Attributes:
         query: The queries as they meet the keys, after rotation and norms.
@@ -73,6 +77,9 @@ class Call:
         causal: Whether s > t is hidden in addition.
         plain: Queries and keys before the rotation, where there is one.
         kept: Which queries and keys are no padding, if the call itself knows.
+        softcap: A bound c that logits L are given before bias and mask, c · tanh(L / c).
+        sinks: A logit of each head for attention to no token.
+        output: What the model made of the call, to hold what is known of it against.
 
     """
 
@@ -87,6 +94,9 @@ class Call:
         None
     )
     kept: Kept = (None, None)
+    softcap: float | None = None
+    sinks: Float[Tensor, " heads"] | None = None
+    output: Float[Tensor, "batch heads T m_v"] | None = None
 
 
 def require_call(site: Site, call: Call) -> Call:
@@ -99,7 +109,7 @@ def require_call(site: Site, call: Call) -> Call:
                 f"the adapter says that {site.name} has {said[name][0]} heads of {name} of size "
                 f"{said[name][1]}, but its calls have others; their number and size",
                 shape,
-                "Correct its sites or its calls (docs/profile.md, 'Another family').",
+                "Correct its sites or its calls (docs/profile.md, 'An adapter of your own').",
             )
     return call
 

@@ -15,6 +15,10 @@ _CONVERT = (
     "Convert it where you trust its origin: safetensors.torch.save_file("
     "torch.load(FILE, map_location='cpu', weights_only=True), 'model.safetensors')."
 )
+#: The way out where a model cannot be run
+WITHOUT_RUNNING = (
+    "Its weights can be looked at without running it: --weights-only, in Python weight_spectra."
+)
 _INDEX = "model.safetensors.index.json"
 _WHOLE = "model.safetensors"
 
@@ -76,23 +80,24 @@ def gguf_file(source: str | os.PathLike[str], folder: Path) -> Path | None:
 def open_checkpoint(folder: Path, need_config: bool = True) -> Checkpoint:
     """Read the config.json of a folder and find the file of each tensor.
 
-    An InputError says which file is missing or broken. A config.json that asks to run code of the
-    model's own is refused.
+    An InputError says which file is missing or broken. A model that is to be built from its
+    config.json (`need_config`) is refused if it asks to run code of its own.
     """
     path = folder / "config.json"
     if need_config and not path.is_file():
+        also = f" {WITHOUT_RUNNING}" if any(folder.glob("*.safetensors")) else ""
         raise InputError(
             "the folder has no config.json",
             str(folder),
-            f"It has {_listing(folder)}. Pass the folder that save_pretrained wrote.",
+            f"It has {_listing(folder)}. Pass the folder that save_pretrained wrote.{also}",
         )
     config = read_json(path) if path.exists() else {}
-    if config.get("auto_map"):
+    if need_config and config.get("auto_map"):
         raise InputError(
             "the model asks to run code of its own (auto_map in config.json)",
             config["auto_map"],
             "attnrate runs no code of a checkpoint. Build the model yourself and profile the "
-            "live torch.nn.Module.",
+            f"live torch.nn.Module. {WITHOUT_RUNNING}",
         )
     return Checkpoint(config, _places(folder))
 

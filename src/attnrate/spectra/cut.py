@@ -12,14 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from attnrate.errors import InputError
 from attnrate.progress import Progress
 from attnrate.spectra import batches
-from attnrate.spectra.batches import Batch, Watched
-from attnrate.spectra.capture import Call, Kept, Site
-from attnrate.spectra.estimate import Gram
+from attnrate.spectra.attention import weights
+from attnrate.spectra.batches import Batch
+from attnrate.spectra.capture import Call, Edit, Kept, Site
+from attnrate.spectra.estimate import Gram, with_float64
+from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 Projection = Float[Tensor, "heads m m"]
@@ -39,6 +41,40 @@ class Loss:
 
     weights: Float[np.ndarray, "inputs heads"]
     output: Float[np.ndarray, "inputs heads"]
+
+    def by_input(self, inputs: int) -> "Loss":
+        """The means over the rows of each input, where a layer has several (windows)."""
+        rows = len(self.weights)
+        own = inputs if rows % inputs == 0 else 1
+
+        def mean(x: np.ndarray) -> np.ndarray:
+            return np.asarray(x.reshape(own, rows // own, -1).mean(1))
+
+        return self if rows == own else Loss(mean(self.weights), mean(self.output))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What cutting a layer's heads does, measured on some inputs.
+
+    Attributes:
+        ranks: The size to which each head was cut.
+        tail: The root mean square of the logits that the cut leaves out.
+        weights: The share of attention that moves.
+        output: The relative change of the head's output.
+
+    """
+
+    ranks: Int[np.ndarray, "inputs heads"]
+    tail: Float[np.ndarray, "inputs heads"]
+    weights: Float[np.ndarray, "inputs heads"]
+    output: Float[np.ndarray, "inputs heads"]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Cut"]) -> "Cut":
+        """The cuts of several pieces, inputs after inputs; each was cut as its own piece said."""
+        names = ("ranks", "tail", "weights", "output")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def projection(query: Gram, key: Gram, ranks: Sequence[int], gauge: bool) -> Projection:
@@ -83,7 +119,7 @@ def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
         _emptied(x.repeat_interleave(shared, 1), kept[1]).float() for x in (call.key, call.value)
     )
     # In float64: an oblique projection may have large entries that cancel.
-    short = (query.double() @ cut.to(query.device)).float()
+    short = _projected(query, cut).float()
     query = query.float()
     inputs, heads, T, _ = query.shape
     moved = query.new_zeros(inputs, heads)
@@ -93,18 +129,18 @@ def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
     for start in range(0, T, rows):
         part = slice(start, min(start + rows, T))
         seen = counted[:, None, part]
-        full = _weights(call, query[:, :, part], key, part, kept[1])
-        change = _weights(call, short[:, :, part], key, part, kept[1]) - full
+        full = weights(call, query[:, :, part], key, part, kept[1])
+        change = weights(call, short[:, :, part], key, part, kept[1]) - full
         moved += (change.abs().sum(-1) / 2 * seen).sum(-1)
         wrong += ((change @ value).square().sum(-1) * seen).sum(-1)
         whole += ((full @ value).square().sum(-1) * seen).sum(-1)
     tokens = counted.sum(-1)[:, None]
     output = (wrong / whole.clamp(min=torch.finfo(whole.dtype).tiny)).sqrt()
-    return Loss((moved / tokens).double().cpu().numpy(), output.double().cpu().numpy())
+    return Loss((moved / tokens).cpu().double().numpy(), output.cpu().double().numpy())
 
 
 def losses(
-    watched: Watched,
+    watcher: Watcher,
     inputs: Sequence[Batch],
     cuts: Sequence[dict[str, Projection]],
     shown: Progress,
@@ -112,14 +148,14 @@ def losses(
     """Measure several cuts, each layer being cut by itself while the others stay whole.
 
     Args:
-        watched: The model and its layers.
+        watcher: The model.
         inputs: The batches to measure on.
         cuts: For each cut the projections by the names of layers.
         shown: Where progress is shown.
 
     Returns:
         For each cut what it does to each layer, by the layer's name. Layers that do not run on
-        these inputs are left out; where a layer runs more than once, its first run counts.
+        these inputs are left out.
 
     """
     found: list[dict[str, list[Loss]]] = [{} for _ in cuts]
@@ -128,20 +164,34 @@ def losses(
         def see(site: Site, call: Call, batch: Batch = batch) -> None:
             kept = kept_tokens(site, call, batch)
             for cut, into in zip(cuts, found, strict=True):
-                into.setdefault(site.name, []).append(loss(call, cut[site.name], kept))
+                if site.name in cut:
+                    measured = loss(call, cut[site.name], kept).by_input(batches.size(batch))
+                    into.setdefault(site.name, []).append(measured)
 
-        watched.see(batch, see)
+        watcher.see(batch, see)
         shown.at(f"measuring cuts: batch {number} of {len(inputs)}", number / len(inputs))
     return [{name: _joined(each) for name, each in one.items()} for one in found]
 
 
-def run_cut(watched: Watched, batch: Batch, cut: dict[str, Projection]) -> object:
-    """The model's output for a batch when all layers of `cut` are cut at once."""
+def run_cut(watcher: Watcher, batch: Batch, cut: dict[str, Projection]) -> object:
+    """The model's output for a batch when all layers of `cut` are cut at once.
+
+    The watcher must have seen the model at work before.
+    """
+    return watcher.run(batch, edit=cutting(cut))
+
+
+def cutting(cut: dict[str, Projection], done: set[str] | None = None) -> Edit:
+    """The edit that cuts the queries of layers; it adds the names of those to `done`."""
 
     def edit(site: Site, query: Tensor) -> Tensor:
-        return (query.double() @ cut[site.name].to(query.device)).to(query)
+        if site.name not in cut:
+            return query
+        if done is not None:
+            done.add(site.name)
+        return _projected(query, cut[site.name]).to(query)
 
-    return watched.run(batch, edit=edit)
+    return edit
 
 
 def kept_tokens(site: Site, call: Call, batch: Batch) -> Kept:
@@ -167,32 +217,13 @@ def _joined(parts: Sequence[Loss]) -> Loss:
     )
 
 
+def _projected(query: Tensor, cut: Projection) -> Tensor:
+    """The queries after a cut, in float64 or in their own format where the device has none."""
+    wide = with_float64(query).double()
+    made: Tensor = wide @ cut.to(wide.device)
+    return made if wide.device == query.device else made.to(query)
+
+
 def _emptied(x: Tensor, kept: Tensor | None) -> Tensor:
     """`x` with zeros in place of padding, where a model may leave inf or nan."""
     return x if kept is None else x.masked_fill(~kept[:, None, :, None], 0.0)
-
-
-def _weights(
-    call: Call, query: Tensor, key: Tensor, rows: slice, kept: Tensor | None
-) -> Float[Tensor, "batch heads t S"]:
-    logits = call.scale * (query @ key.mT)
-    if call.bias is not None:
-        logits = logits + call.bias[:, :, rows].to(logits)
-    hidden = None if kept is None else ~kept[:, None, None, :]
-    if call.causal:
-        T, S = call.query.shape[2], key.shape[2]
-        t = torch.arange(rows.start, rows.stop, device=key.device)[:, None]
-        future = torch.arange(S, device=key.device) > t + S - T
-        hidden = future if hidden is None else hidden | future
-    if call.mask is not None:
-        if isinstance(call.mask, Tensor):
-            mask = call.mask[..., rows, :] if call.mask.shape[-2] > 1 else call.mask
-        else:
-            mask = call.mask(rows)
-        if mask.dtype == torch.bool:
-            hidden = ~mask if hidden is None else hidden | ~mask
-        else:
-            logits = logits + mask.to(logits)
-    if hidden is not None:
-        logits = logits.masked_fill(hidden, torch.finfo(logits.dtype).min)
-    return logits.softmax(-1)

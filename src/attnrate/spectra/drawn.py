@@ -1,10 +1,11 @@
-"""Profiles, advice and spectra of weights as figures: violins, maps of layers × heads, sizes."""
+"""Profiles, advice, comparisons and spectra of weights as figures: violins, maps, sizes."""
 
 import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnrate.figures.axes import MOST_NUMBERED
 from attnrate.figures.figure import (
     Curves,
     Figure,
@@ -15,6 +16,7 @@ from attnrate.figures.figure import (
     Violins,
     violin_values,
 )
+from attnrate.figures.words import signed
 from attnrate.spectra.measures import percent
 from attnrate.theory.decay_result import SMOOTH
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.spectra.advise import Advice
+    from attnrate.spectra.comparison import Comparison
     from attnrate.spectra.result import Profile
 
 MOST_VIOLINS = 32
@@ -74,7 +77,7 @@ def _seen(sigma: np.ndarray, least: float) -> list[float]:
 
 def head_map(
     profile: "Profile",
-    column: "pd.Series[float]",
+    column: "pd.Series[float] | pd.Series[int]",
     title: str,
     label: str,
     low: Number | None = None,
@@ -114,6 +117,87 @@ def ranks_figure(profile: "Profile") -> Figure:
     title = f"of {most}, for 99 % of the energy"
     panel = head_map(profile, profile.to_frame()["rank99"], title, "dimensions", 0, most)
     return Figure("ranks", f"{profile.model}: dimensions that heads use", "", (panel,))
+
+
+_TRIANGLES = {"gained": "▲", "lost": "▼"}
+
+
+def changes_figure(found: "Comparison") -> Figure:
+    """Maps of the change of each head's rank: its mean over inputs, and that of all together.
+
+    Shades of both signs look alike in grey, so signs and triangles stand in the cells.
+    """
+    means: dict[tuple[int, int], Number] = {}
+    together: dict[tuple[int, int], Number] = {}
+    verdicts: dict[tuple[int, int], str] = {}
+    for one in found.heads:
+        place = one.layer, one.head
+        means[place] = one.rank99.change.value
+        together[place] = round(one.rank99.after - one.rank99.before)
+        verdicts[place] = _TRIANGLES.get(one.verdict, "")
+    most = max(1.0, *map(abs, means.values()), *map(abs, together.values()))
+    return Figure(
+        "changes",
+        f"{found.after.model} against {found.before.model}: dimensions for 99 % of the energy",
+        "How many more or fewer dimensions hold 99 % of the energy of each head's logits after "
+        "than before. The first map has the mean of the change over inputs: ▲ marks the heads that "
+        "gained rank and ▼ those that lost it, beyond what chance among all heads explains. The "
+        "second has that of the rank of all inputs together, which decides the size of a head. "
+        "Layers without cells were not compared.",
+        (
+            _change_map(found, means, "mean over inputs", most, verdicts),
+            _change_map(found, together, "all inputs together", most, None),
+        ),
+    )
+
+
+def _change_map(
+    found: "Comparison",
+    changes: dict[tuple[int, int], Number],
+    title: str,
+    most: Number,
+    marks: dict[tuple[int, int], str] | None,
+) -> Matrix:
+    """One map of changes by (layer, head).
+
+    Args:
+        found: The comparison, whose second model has the layers and heads.
+        changes: The change of each head.
+        title: What the panel shows.
+        most: The largest change of all, at the ends of the shades.
+        marks: What stands beside the number of each head, or alone where there are many heads; None
+            for its sign.
+
+    Returns:
+        The panel as plain data.
+
+    """
+    heads = max(layer.heads for layer in found.after.layers)
+    numbers = tuple(layer.number for layer in found.after.layers)
+    few = max(heads, len(numbers)) <= MOST_NUMBERED
+
+    def word(place: tuple[int, int]) -> str:
+        change = changes.get(place)
+        if change is None:
+            return ""
+        number = signed(change, "+.1f" if isinstance(change, float) else "+d")
+        if marks is None:
+            return number if few else number.strip("0123456789")
+        return number + marks[place] if few else marks[place]
+
+    places = [[(layer, head) for head in range(heads)] for layer in numbers]
+    return Matrix(
+        title,
+        "head",
+        "layer",
+        tuple(tuple(changes.get(place, math.nan) for place in row) for row in places),
+        -most,
+        most,
+        "dimensions after − before",
+        tuple(layer.name for layer in found.after.layers),
+        numbers,
+        tuple(tuple(map(word, row)) for row in places),
+    )
 
 
 def sizes_figure(advice: "Advice") -> Figure:

@@ -42,9 +42,8 @@ class Gram:
         """The moments of the rows of each input and head; `kept` says which rows count."""
         # A copy, laid out by heads, is changed in place: passes over memory cost as much as the
         # products.
-        rows = x.detach()
-        if rows.device.type == "mps":  # which has no float64
-            rows, kept = rows.cpu(), None if kept is None else kept.cpu()
+        rows = with_float64(x.detach())
+        kept = None if kept is None else kept.to(rows.device)
         own = rows.to(torch.float64, memory_format=torch.contiguous_format, copy=True)
         if kept is None or bool(kept.all()):
             count = own.new_full(own.shape[:2], own.shape[2])
@@ -85,6 +84,11 @@ class Gram:
         """The moments of these vectors and those of `other` taken together."""
         both = (self.spread, other.spread), (self.mean, other.mean), (self.count, other.count)
         return Gram(*(torch.stack(pair) for pair in both)).pooled()
+
+
+def with_float64(x: Tensor) -> Tensor:
+    """`x` on a device that has float64: the CPU in place of Apple's GPU, any other as it is."""
+    return x.cpu() if x.device.type == "mps" else x
 
 
 def spectra(

@@ -1,37 +1,43 @@
 """Opening a trained model from a folder or a hub: whole, finite, and without code of its own."""
 
-import io
 import os
-import re
-import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias
 
 import torch
 from torch import nn
 
 from attnrate.errors import InputError, require_none
-from attnrate.extras import install_command, is_installed, missing
-from attnrate.progress import QUIET, Progress, aside
+from attnrate.progress import QUIET, Progress
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.batches import first_line, longest, not_finite, require_module
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint, require_source
+from attnrate.spectra.offloaded import (
+    device_of,
+    hold_by_blocks,
+    is_on_disk,
+    return_free_memory,
+)
+from attnrate.spectra.placement import (
+    DeviceMap,
+    Placement,
+    Precision,
+    as_placement,
+    plain_name,
+    require_folder,
+    require_place,
+)
+from attnrate.spectra.pretrained import from_gguf, from_hub, from_safetensors, opening
 from attnrate.training.checkpoint import holds_model, read_model
 
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-# heads of a task, which attention does not need; checkpoints often come without them
-_UNUSED = re.compile(r"(^|\.)(pooler|lm_head|classifier|score|qa_outputs|cls|mask_token)(\.|$)")
 _TOKENIZERS = (
     *("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model"),
     *("sentencepiece.bpe.model", "tekken.json"),
 )
 _NO_TOKENIZER = "Put its tokenizer.json there, or pass token ids in an .npz file."
-_HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,8 +45,7 @@ class LoadedModel(Shown):
     """A model opened from files, with what is needed to make inputs for it.
 
     Attributes:
-        model: The torch module: without the head of its task, in float32, in evaluation mode, on
-            the CPU.
+        model: The torch module: without the head of its task, in evaluation mode.
         name: The name of its folder, or its id on the hub.
         folder: The folder with its files.
         longest: The largest number of tokens that it takes; None if there is no such limit.
@@ -52,7 +57,9 @@ class LoadedModel(Shown):
         >>> BertModel(BertConfig(**sizes, vocab_size=50)).save_pretrained("tiny-bert")
         >>> loaded = ar.load_model("tiny-bert")
         >>> loaded
-        tiny-bert: BertModel with ... parameters, from tiny-bert, at most 512 tokens
+        tiny-bert: BertModel with ... parameters in float32 on cpu, from tiny-bert, at most ...
+        >>> loaded.device, loaded.dtype
+        (device(type='cpu'), torch.float32)
 
     """
 
@@ -65,8 +72,26 @@ class LoadedModel(Shown):
     def __str__(self) -> str:
         count = sum(parameter.numel() for parameter in self.model.parameters())
         kind = type(self.model).__name__
+        disk = " with weights on disk" if is_on_disk(self.model) else ""
         most = "" if self.longest is None else f", at most {self.longest:,} tokens"
-        return f"{self.name}: {kind} with {count:,} parameters, from {self.folder}{most}"
+        return (
+            f"{self.name}: {kind} with {count:,} parameters in {plain_name(self.dtype)} on "
+            f"{self.device}{disk}, from {self.folder}{most}"
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """The device on which the model computes, also where its weights are on disk."""
+        return device_of(self.model)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number format in which the model computes: that of most of its numbers."""
+        counts: Counter[torch.dtype] = Counter()
+        for parameter in self.model.parameters():
+            if parameter.is_floating_point():
+                counts[parameter.dtype] += parameter.numel()
+        return max(counts, key=counts.__getitem__, default=torch.float32)
 
     def tokenizer(self) -> Any:
         """The tokenizer of the model's folder.
@@ -84,7 +109,7 @@ class LoadedModel(Shown):
         if not held and self.gguf is None:
             raise InputError("the model's folder has no tokenizer", str(self.folder), _NO_TOKENIZER)
         what = "the model's folder has no tokenizer that can be used"
-        with _opening(self.folder, what, _NO_TOKENIZER) as transformers:
+        with opening(self.folder, what, _NO_TOKENIZER) as transformers:
             return transformers.AutoTokenizer.from_pretrained(
                 self.folder, trust_remote_code=False, local_files_only=True, **asked
             )
@@ -104,7 +129,14 @@ def require_model(name: str, value: object) -> ModelLike:
 
 
 @checked
-def load_model(source: Annotated[str | os.PathLike[str], by(require_source)]) -> LoadedModel:
+def load_model(
+    source: Annotated[str | os.PathLike[str], by(require_source)],
+    *,
+    device: Annotated[str | torch.device, by(require_place)] = "cpu",
+    dtype: Precision = "float32",
+    device_map: DeviceMap | None = None,
+    offload: Annotated[str | os.PathLike[str] | None, by(require_folder)] = None,
+) -> LoadedModel:
     """Open a trained model from a folder or from the Hugging Face hub.
 
     The folder has config.json and safetensors files, or one .gguf file, or it is a folder of
@@ -112,15 +144,32 @@ def load_model(source: Annotated[str | os.PathLike[str], by(require_source)]) ->
     run: pickled checkpoints and models that bring code are refused. So are models with tensors that
     are missing, which transformers would fill with random numbers, or not finite.
 
+    Quantised checkpoints are opened by the package with which they were made. bitsandbytes needs a
+    GPU; the numbers of a .gguf file are unpacked.
+
     Args:
         source: The path of the folder or of a weights file in it, or the id of a model on the hub,
             such as "sentence-transformers/all-MiniLM-L6-v2".
+        device: Where the model computes: "cpu", "cuda", "cuda:1", "mps", or "auto" for a GPU if
+            there is one.
+        dtype: The number format of the weights. "auto" is that of the checkpoint: what its
+            config.json says, or else the format of its first tensor; float32 for a .gguf file.
+            Moments and spectra of a profile are computed in float64 in any case.
+        device_map: "auto" lets the package accelerate spread the layers over the memory of the
+            device (all GPUs if it is "cuda" or "auto"), then of the CPU, then the disk. None puts
+            all weights on the device.
+        offload: A folder, with `device_map`: weights that do not fit on a GPU stay on disk, on the
+            CPU all weights. Each part is read when it runs and forgotten afterwards, so that a
+            checkpoint can be larger than memory. Tensors are read from the checkpoint itself; only
+            those that transformers has to change are written to the folder, and deleted when the
+            model is no longer used.
 
     Returns:
         The model with its name, its folder and its tokenizer, for `profile` and `read_text`.
 
     Raises:
-        InputError: There is no such model, it is not whole, or it cannot be opened safely.
+        InputError: There is no such model, it is not whole, it cannot be opened safely, or this
+            machine has no such device or cannot compute in that number format.
 
     Examples:
         >>> from transformers import BertConfig, BertModel
@@ -128,145 +177,64 @@ def load_model(source: Annotated[str | os.PathLike[str], by(require_source)]) ->
         >>> BertModel(BertConfig(**sizes, vocab_size=50)).save_pretrained("tiny-bert")
         >>> ar.load_model("tiny-bert").longest
         512
+        >>> ar.load_model("tiny-bert", device_map="auto", offload="on-disk")
+        tiny-bert: BertModel with ... parameters in float32 on cpu with weights on disk, from ...
 
     """
+    place = None if offload is None else Path(offload)
+    placement = as_placement(torch.device(device), dtype, device_map, place)
     folder = local_folder(source)
     name = str(source) if folder is None else folder.resolve().name
     with Progress(f"opening {name}", after=QUIET):
         if folder is None:
-            folder = _from_hub(str(source))
-        quantised = gguf_file(source, folder)
+            folder = from_hub(str(source))
+        gguf = gguf_file(source, folder)
         if holds_model(folder):
-            model = read_model(folder)
-        elif quantised is None:
-            open_checkpoint(folder)
-            model = _from_safetensors(folder)
+            _require_together(placement, "a folder of attnrate train", folder)
+            model = read_model(folder).to(placement.dtype or torch.float32)
+        elif gguf is None:
+            model = from_safetensors(folder, open_checkpoint(folder), placement)
         else:
-            model = _from_gguf(quantised)
-    bad = not_finite(model)
+            _require_together(placement, "a .gguf file", gguf)
+            model = from_gguf(gguf, placement.dtype or torch.float32)
+        model = _on_device(model, placement)
+        bad = not_finite(model)
+    again = "Train or download the model again."
+    narrow = "float16 ends at 65504: pass dtype=bfloat16 or dtype=float32."
     said = f"{len(bad)} tensors of the model hold nan or inf"
-    require_none(said, bad[:5], "Train or download the model again.")
-    gguf = None if quantised is None else quantised.name
-    return LoadedModel(model.float().eval(), name, folder, longest_of(model), gguf)
-
-
-def _from_safetensors(folder: Path) -> nn.Module:
-    with _opening(folder) as transformers:
-        model, found = transformers.AutoModel.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-            output_loading_info=True,
-        )
-    _require_all(found["missing_keys"], folder)
-    return cast(nn.Module, model)
-
-
-def _from_gguf(file: Path) -> nn.Module:
-    """Build the model and fill it with the tensors of a .gguf file.
-
-    from_pretrained of transformers could do this too, but needs the package accelerate.
-    """
-    if not is_installed("gguf"):
-        raise missing("gguf", "hf", "a .gguf file", str(file))
-    with _opening(file) as transformers:
-        from transformers import modeling_gguf_pytorch_utils
-        from transformers.initialization import no_init_weights
-
-        config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
-        with no_init_weights():
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-        reader: Any = modeling_gguf_pytorch_utils
-        read = reader.load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=model)
-        lacking = model.load_state_dict(read["tensors"], strict=False).missing_keys
-    _require_all(lacking, file)
-    return cast(nn.Module, model.base_model)
-
-
-def _from_hub(name: str) -> Path:
-    if not _HUB_NAME.fullmatch(name):
-        raise InputError("there is no such folder", name, "Pass the path of a model's folder.")
-    _transformers()
-    from huggingface_hub import snapshot_download
-
-    try:
-        # on a terminal the hub's own progress bars are shown: a download can be long
-        hush = aside() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
-        with hush, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return Path(
-                snapshot_download(
-                    name, allow_patterns=list(_HUB_FILES), ignore_patterns=["*/*", "consolidated*"]
-                )
-            )
-    except Exception as problem:  # the client raises errors of many kinds
-        raise InputError(
-            f"there is no such folder, and the hub did not give a model of that name "
-            f"({_said(problem)})",
-            name,
-            "Check the spelling and the network, or pass the path of a local folder.",
-        ) from None
-
-
-@contextmanager
-def _opening(
-    path: Path,
-    what: str = "transformers cannot open the model",
-    remedy: str = "Check config.json against the weights, or profile a live torch.nn.Module.",
-) -> Iterator[Any]:
-    """transformers without its progress bars, notes and warnings; its errors become InputErrors.
-
-    Args:
-        path: The file or folder that is opened.
-        what: What the InputError says first.
-        remedy: What the InputError advises.
-
-    Yields:
-        The package transformers.
-
-    """
-    transformers = _transformers()
-    logging = transformers.utils.logging
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        with redirect_stderr(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield transformers
-    except (InputError, MemoryError):
-        raise
-    except ImportError as problem:
-        said = f"{what}, because a package that it needs is not installed ({_said(problem)})"
-        raise InputError(
-            said, str(path), f"Install it: {install_command('transformers', 'hf')}"
-        ) from None
-    except Exception as problem:  # of any kind: KeyError for a model type, RuntimeError for shapes
-        said = f"{what} ({type(problem).__name__}: {_said(problem)})"
-        raise InputError(said, str(path), remedy) from None
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError:
-        raise missing("transformers", "hf", "opening a model", "transformers") from None
-    return transformers
-
-
-def _require_all(lacking: Any, path: Path) -> None:
-    needed = sorted(name for name in lacking if not _UNUSED.search(name))
-    require_none(
-        f"{len(needed)} tensors of the model are missing from its files",
-        needed[:5],
-        f"Check that {path.name} holds the weights that its config.json describes.",
+    require_none(said, bad[:5], narrow if placement.dtype is torch.float16 else again)
+    return LoadedModel(
+        model.eval(), name, folder, longest_of(model), None if gguf is None else gguf.name
     )
+
+
+def _require_together(placement: Placement, what: str, path: Path) -> None:
+    """Raise an InputError when the layers of a model that is read whole are to be spread."""
+    if placement.spread:
+        raise InputError(
+            f"{what} is read into memory as a whole, so it does not go with a device map",
+            str(path),
+            "Leave out device_map and offload, or convert it to safetensors files.",
+        )
+
+
+def _on_device(model: nn.Module, placement: Placement) -> nn.Module:
+    """The model on its device; where accelerate has spread it, it stays where it is."""
+    if placement.spread:
+        if is_on_disk(model):
+            hold_by_blocks(model)
+            return_free_memory(model)
+        return model
+    if getattr(model, "hf_quantizer", None) is not None:
+        return model  # was opened there
+    try:
+        return model.to(placement.device)
+    except torch.OutOfMemoryError as problem:
+        raise InputError(
+            f"the model does not fit into the memory of the device ({first_line(problem)})",
+            str(placement.device),
+            'Pass device_map ("auto"), which leaves some layers elsewhere, or dtype=bfloat16.',
+        ) from None
 
 
 def longest_of(model: nn.Module) -> int | None:
@@ -284,7 +252,3 @@ def longest_of(model: nn.Module) -> int | None:
         if isinstance(value, int):
             return value
     return None
-
-
-def _said(problem: Exception) -> str:
-    return first_line(problem)[:200].rstrip(".")

@@ -6,49 +6,40 @@ matrix of size T × T is formed. Only the few inputs on which cuts are measured 
 no part in making the cuts, so that what is measured holds for inputs that come later.
 """
 
+import os
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Annotated, TypeAlias
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-import torch
 from torch import nn
 
-from attnrate.errors import (
-    AccuracyWarning,
-    InputError,
-    require_none,
-    require_whole,
-)
+from attnrate.errors import AccuracyWarning, InputError
+from attnrate.fitting.engines import require_engine
 from attnrate.fitting.provenance import provenance
 from attnrate.progress import QUIET, Progress
-from attnrate.settings import Natural, by, checked
+from attnrate.settings import Count, Natural, by, checked
 from attnrate.spectra import batches
-from attnrate.spectra.adapters import adapter_for
-from attnrate.spectra.batches import Batch, Inputs, Watched, count_of, require_inputs
-from attnrate.spectra.capture import Call, Site
-from attnrate.spectra.cut import kept_tokens, losses
-from attnrate.spectra.estimate import Gram, spectra
+from attnrate.spectra.batches import Batch, Inputs, count_of, require_inputs
+from attnrate.spectra.cut import Cut, Loss, losses
+from attnrate.spectra.digest import weights_digest
+from attnrate.spectra.inputs.given import as_batches
+from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
-from attnrate.spectra.measures import SHARES, rank_of
-from attnrate.spectra.result import LayerSpectra, Profile, Stage
-from attnrate.words import GAUGES, Gauge, GaugeLike, require_gauge
+from attnrate.spectra.measures import SHARES, rank_of, tails
+from attnrate.spectra.picked import Layers, Picked, require_layers
+from attnrate.spectra.result import Profile
+from attnrate.spectra.resume import State, require_resume
+from attnrate.spectra.runners import Held, Work, runner_of
+from attnrate.spectra.watching.watcher import Unseen, Watcher
+from attnrate.words import Gauge, GaugeLike, require_gauge
 
-Tensor = torch.Tensor
-_KEPT = ("name", "kind", "heads", "groups", "m_h", "rotary")  # what a profile keeps of a site
 #: Frames between a public function that is `checked` and whoever calls it
 _CHECKED_FRAMES = 4
-
-Layers: TypeAlias = int | str | Iterable[int | str]
-"""Attention layers of a model: one number or name, or several."""
-
-
-def _require_layers(name: str, value: object) -> Layers | None:
-    """`value` itself; an InputError when it cannot be numbers or names of layers."""
-    if value is None or isinstance(value, Iterable):
-        return value
-    return require_whole(name, value, 0)
 
 
 @checked
@@ -57,9 +48,12 @@ def profile(
     inputs: Annotated[Inputs, by(require_inputs)],
     gauge: GaugeLike = "softmax",
     *,
-    layers: Annotated[Layers | None, by(_require_layers)] = None,
+    layers: Annotated[Layers | None, by(require_layers)] = None,
     cut_inputs: Natural = 8,
     name: str | None = None,
+    resume: Annotated[str | os.PathLike[str] | None, by(require_resume)] = None,
+    engine: Annotated[str, by(require_engine)] = "local",
+    workers: Count | None = None,
     progress: bool | None = None,
 ) -> Profile:
     """Measure what each attention head of a trained model uses of its dimensions.
@@ -72,7 +66,9 @@ def profile(
     Args:
         model: A torch module, or a model opened by `load_model`.
         inputs: A batch (a dictionary of tensors by the names of the model's arguments, or a tensor
-            for a model with one argument), or several batches one after another.
+            for a model with one argument), several batches one after another (a list, a
+            DataLoader, a generator), or texts for a model of `load_model`: strings, chats, rows of
+            a dataset. `Inputs` says more.
         gauge: "softmax" takes out of the logits what softmax cannot see, the mean of each row;
             "none" leaves it in. Both are computed; this one is shown.
         layers: Numbers or names of the attention layers to profile; all by default.
@@ -80,6 +76,13 @@ def profile(
             have no part in making the cuts; some inputs are always left to make cuts from. 0
             measures no cuts.
         name: The model's name in tables and figures; the name of its folder or class by default.
+        resume: A folder that keeps what is finished, so that a run that was killed can be gone on
+            with: the same call, with the same inputs in the same order, then skips the finished
+            batches. The folder is removed at the end. None keeps nothing.
+        engine: Where the model runs: "local" is this process, "ray" a Ray cluster (that of
+            RAY_ADDRESS, or else one made on this machine), "ray://HOST:PORT" the cluster there.
+        workers: With a Ray cluster, the number of processes that hold the model and share its
+            cores; by default one on each machine.
         progress: True writes plain lines where there is no terminal; False shows nothing. By
             default a terminal or a notebook shows a live line after a second.
 
@@ -87,12 +90,13 @@ def profile(
         The spectra of all heads, with `to_frame`, `plot`, `plot_ranks`, and `advise` to go on.
 
     Raises:
-        InputError: The model's attention is of no known family, or the model cannot be run on the
-            inputs.
+        InputError: None of the model's attention could be read, or the model cannot be run on the
+            inputs, or these are not the inputs of the run that is to be resumed.
+        WorkerError: The Ray cluster cannot be reached, or has given up.
 
     Warns:
-        AccuracyWarning: Some attention of the model is of no known family, or a layer runs more
-            than once in a pass.
+        AccuracyWarning: Some attention of the model could not be read; `unseen` says which, and
+            why.
 
     Examples:
         >>> import torch
@@ -106,57 +110,89 @@ def profile(
     """
     shown = require_gauge("gauge", gauge)
     module = module_of(model)
-    adapter, sites = adapter_for(module)
-    _warn_of_unknown(module, sites)
-    chosen = chosen_sites(sites, layers)
-    watched = Watched(module, adapter, list(chosen.values()))
-    found = {site.name: _Spectra(number, site, module) for number, site in chosen.items()}
-    sample: list[Batch] = []
-    repeated: set[str] = set()
-    total = count_of(inputs)
-    with Progress("spectra", wanted=progress, after=QUIET) as line:
-        held_out = _held_out(batches.batches(inputs), cut_inputs)
-        for number, (batch, held) in enumerate(held_out, start=1):
-
-            def see(site: Site, call: Call, batch: Batch = batch, held: list[int] = held) -> None:
-                found[site.name].add(call, batch, held)
-
-            repeated |= watched.see(batch, see)
-            if held:
-                sample.append(batches.pick(batch, held))
-            of = "" if total is None else f" of {total}"
-            line.at(f"spectra: batch {number}{of}", None if total is None else number / total)
-    if repeated:
-        warnings.warn(
-            f"of layers that run more than once in a pass only the first run counts: "
-            f"{', '.join(sorted(repeated))}",
-            AccuracyWarning,
-            stacklevel=1 + _CHECKED_FRAMES,
-        )
-    used = [site for site in watched.sites if found[site.name].calls]
-    if not used:
-        raise InputError(
-            "none of the attention layers was seen at work on these inputs",
-            list(found),
-            "They did not run, or their family does not call the attention interface and needs "
-            "hooks (docs/profile.md, 'Another family').",
-        )
-    done = [found[site.name].done() for site in used]
-    if sample:
-        with Progress("cutting heads", wanted=progress, after=QUIET) as line:
-            done = _with_cuts(replace(watched, sites=used), sample, done, shown, line)
+    inputs = as_batches(model, inputs)
+    runner = runner_of(engine, workers)
+    picked = Picked.of(layers)
+    digest = weights_digest(module)
+    folder = None if resume is None else Path(resume)
+    with ExitStack() as stack:
+        stack.enter_context(runner.session())
+        state = stack.enter_context(State(folder, module, digest, picked, cut_inputs))
+        watcher = Watcher(module)
+        state.recall(watcher)
+        sample: list[Batch] = []
+        feed = _feed(batches.batches(inputs), cut_inputs, state, sample)
+        total = count_of(inputs)
+        left = None if total is None else total - state.gathered.batches
+        work = Work(model, digest, watcher, picked, state.gathered, left)
+        with Progress("spectra", wanted=progress, after=QUIET) as line:
+            for piece in runner.pieces(work, feed):
+                if not state.gathered.order:
+                    picked.check(piece.order)
+                state.add(piece)
+                line.at(*_how_far(state.gathered.batches, total))
+        unseen = watcher.unseen()
+        done = [*state.gathered.piece().layers]
+        if not done:
+            raise nothing_seen(module, unseen)
+        if unseen:
+            warnings.warn(
+                "attention that could not be read is left out: " + "; ".join(map(str, unseen)),
+                AccuracyWarning,
+                stacklevel=1 + _CHECKED_FRAMES,
+            )
+        if sample:
+            state.keep()
+            with Progress("cutting heads", wanted=progress, after=QUIET) as line:
+                done = with_cuts(watcher, sample, done, shown, line)
     own = model.name if isinstance(model, LoadedModel) else type(module).__name__
     return Profile(
         model=name or own,
-        family=adapter.family,
+        family=watcher.family,
         gauge=shown,
         layers=tuple(done),
-        tokens=found[done[0].name].tokens,
         made_by=provenance(),
+        unseen=tuple(unseen),
+        digest=digest,
     )
 
 
-def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[tuple[Batch, list[int]]]:
+def _feed(
+    given: Iterable[Batch], cut_inputs: int, state: State, sample: list[Batch]
+) -> Iterator[Held]:
+    """The batches that are still to be run; inputs on which cuts are measured go to `sample`."""
+    for batch, held in _held_out(given, cut_inputs):
+        if held:
+            sample.append(batches.pick(batch, held))
+        if not state.is_finished(batch, held):
+            yield batch, held
+    state.check_end()
+
+
+def _how_far(done: int, total: int | None) -> tuple[str, float | None]:
+    """How many batches are done, in words and as a share."""
+    of = "" if total is None else f" of {total}"
+    return f"spectra: batch {done}{of}", None if total is None else done / total
+
+
+def nothing_seen(model: nn.Module, unseen: list[Unseen]) -> InputError:
+    """The error for a model none of whose attention was seen; `unseen` looks like attention."""
+    if unseen:
+        return InputError(
+            f"none of the attention of this {type(model).__name__} could be read: {{value}}",
+            "; ".join(map(str, unseen[:3])) + (f"; and {len(unseen) - 3} more" * (len(unseen) > 3)),
+            "Write an adapter (docs/profile.md, 'An adapter of your own'), or look at the weights "
+            "alone (weight_spectra, --weights-only).",
+        )
+    return InputError(
+        f"this {type(model).__name__} has no softmax attention that ran on these inputs; its parts",
+        dict(Counter(type(part).__name__ for part in model.modules()).most_common(12)),
+        "For attention of your own that is computed out of torch's sight, write an adapter "
+        "(docs/profile.md, 'An adapter of your own').",
+    )
+
+
+def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[Held]:
     """Each batch with the numbers of its inputs on which cuts are measured.
 
     They are the first inputs, in a row: neighbouring pieces of a text are alike, so taking every
@@ -173,6 +209,8 @@ def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[tuple[Batch, list
         last_chance = following is None and not others
         free = (0 if held else size // 2) if last_chance else size
         taken = min(wanted - held, free)
+        if 0 < taken < size and not batches.is_separable(batch):
+            taken = 0
         held += taken
         others = others or taken < size
         yield batch, list(range(taken))
@@ -181,86 +219,12 @@ def _held_out(given: Iterable[Batch], wanted: int) -> Iterator[tuple[Batch, list
         batch = following
 
 
-class _Spectra:
-    """The spectra and moments of one site, collected batch by batch."""
-
-    def __init__(self, number: int, site: Site, model: nn.Module) -> None:
-        self.number, self.site, self._model = number, site, model
-        self.calls = 0
-        self._sigma: dict[tuple[Stage, Gauge], list[np.ndarray]] = {}
-        self._moments: dict[Stage, tuple[Gram, Gram]] = {}
-        self._for_cuts: tuple[Gram, Gram] | None = None
-        self._tokens: list[np.ndarray] = []
-        self._scale = 1.0
-        self._bias: Tensor | None = None
-
-    def add(self, call: Call, batch: Batch, held: list[int]) -> None:
-        """Add the spectra and the moments of a call.
-
-        `held` are the numbers of the inputs that have no part in making cuts.
-        """
-        if call.query.shape[0] != batches.size(batch):
-            raise InputError(
-                f"{self.site.name} sees another number of inputs than the batch has along its "
-                f"first axis, {batches.size(batch)}",
-                call.query.shape[0],
-                "Put the inputs along the first axis (batch_first=True), one axis for them.",
-            )
-        self.calls += 1
-        self._scale = call.scale
-        kept = kept_tokens(self.site, call, batch)
-        pairs: dict[Stage, tuple[Tensor, Tensor]] = {"logits": (call.query, call.key)}
-        if call.plain is not None:
-            pairs["plain"] = call.plain
-        for stage, (query, key) in pairs.items():
-            q, k = Gram.of(query, kept[0]), Gram.of(key, kept[1])
-            _check(self.site, self._model, q, k)
-            for gauge, sigma in zip(GAUGES, spectra(q, k, call.scale), strict=True):
-                self._sigma.setdefault((stage, gauge), []).append(sigma.float().cpu().numpy())
-            self._moments[stage] = _sum(self._moments.get(stage), q, k)
-            if stage == "logits":
-                self._tokens.append(q.count[:, 0].long().cpu().numpy())
-                others = [number for number in range(len(q.count)) if number not in held]
-                if others:
-                    self._for_cuts = _sum(self._for_cuts, q.pick(others), k.pick(others))
-        bias = call.bias
-        if bias is not None and (self._bias is None or bias.shape[-1] > self._bias.shape[-1]):
-            self._bias = bias
-
-    @property
-    def tokens(self) -> np.ndarray:
-        """The number of queries of each input."""
-        return np.concatenate(self._tokens)
-
-    def done(self) -> LayerSpectra:
-        """The layer's spectra so far, without cuts."""
-        pooled = {
-            (stage, gauge): sigma.cpu().numpy()
-            for stage, moments in self._moments.items()
-            for gauge, sigma in zip(GAUGES, spectra(*moments, self._scale), strict=True)
-        }
-        query, key = self._for_cuts or self._moments["logits"]
-        return LayerSpectra(
-            number=self.number,
-            **{name: getattr(self.site, name) for name in _KEPT},
-            scale=self._scale,
-            sigma={key: np.concatenate(parts) for key, parts in self._sigma.items()},
-            pooled=pooled,
-            query=query.cpu(),
-            key=key.cpu(),
-            cuts={},
-            bias=None if self._bias is None else self._bias[0].detach().float().cpu().numpy(),
-        )
-
-
-def _sum(before: tuple[Gram, Gram] | None, query: Gram, key: Gram) -> tuple[Gram, Gram]:
-    if before is None:
-        return query.pooled(), key.pooled()
-    return before[0].joined(query.pooled()), before[1].joined(key.pooled())
-
-
-def _with_cuts(
-    watched: Watched, sample: list[Batch], done: list[LayerSpectra], gauge: Gauge, shown: Progress
+def with_cuts(
+    watcher: Watcher,
+    sample: list[Batch],
+    done: list[LayerSpectra],
+    gauge: Gauge,
+    shown: Progress,
 ) -> list[LayerSpectra]:
     """The layers, with the measured effect of cutting their heads to the ranks of the shares."""
     ranks = [
@@ -270,12 +234,12 @@ def _with_cuts(
     cuts = [
         {layer.name: layer.cut_to(of[layer.name].tolist(), gauge) for layer in done} for of in ranks
     ]
-    measured = losses(watched, sample, cuts, shown)
+    measured = losses(watcher, sample, cuts, shown)
     return [
         replace(
             layer,
             cuts={
-                share: (of[layer.name], loss[layer.name])
+                share: _cut(layer, of[layer.name], loss[layer.name], gauge)
                 for share, of, loss in zip(SHARES, ranks, measured, strict=True)
                 if layer.name in loss
             },
@@ -284,54 +248,9 @@ def _with_cuts(
     ]
 
 
-def _warn_of_unknown(model: nn.Module, sites: list[Site]) -> None:
-    """Warn of attention modules that are outside all known attention layers of the model."""
-    within = {id(part) for site in sites for part in site.module.modules()}
-    unknown = {
-        type(part).__name__
-        for part in model.modules()
-        if "attention" in type(part).__name__.lower()
-        and not any(id(inner) in within for inner in part.modules())
-    }
-    if unknown:
-        warnings.warn(
-            f"attention that no adapter knows is left out: {', '.join(sorted(unknown))}",
-            AccuracyWarning,
-            stacklevel=2 + _CHECKED_FRAMES,
-        )
-
-
-def chosen_sites(sites: list[Site], layers: Layers | None) -> dict[int, Site]:
-    """The sites that were asked for, by their numbers; all of them without a request."""
-    if layers is None:
-        return dict(enumerate(sites))
-    asked = [layers] if isinstance(layers, str | int) else layers
-    names = [site.name for site in sites]
-    picked = set()
-    for layer in asked:
-        if isinstance(layer, str):
-            if layer not in names:
-                raise InputError("no layer has this name", layer, f"Known: {', '.join(names)}.")
-            picked.add(names.index(layer))
-        else:
-            picked.add(require_whole("layers", layer, 0, len(sites) - 1))
-    if not picked:
-        raise InputError("no layer was named", layers, f"Known: {', '.join(names)}.")
-    return {number: sites[number] for number in sorted(picked)}
-
-
-def _check(site: Site, model: nn.Module, *moments: Gram) -> None:
-    """Raise an InputError for inputs without tokens and for queries or keys that are not finite."""
-    for each in moments:
-        empty = (each.count[:, 0] == 0).nonzero()[:, 0].tolist()
-        said = f"inputs are nothing but padding in {site.name}; their numbers in the batch"
-        require_none(said, empty, "Leave them out.")
-    if not all(bool(torch.isfinite(each.spread).all()) for each in moments):
-        broken = batches.not_finite(model)
-        raise InputError(
-            f"queries or keys of {site.name} are not finite, and of the model's weights {{value}}",
-            broken or "none",
-            "Load these weights anew."
-            if broken
-            else "Look at the inputs, or use a wider number type.",
-        )
+def _cut(layer: LayerSpectra, ranks: np.ndarray, loss: Loss, gauge: Gauge) -> Cut:
+    tail = np.take_along_axis(tails(layer.pooled["logits", gauge]), ranks[:, None], -1)[:, 0]
+    shape = loss.weights.shape
+    return Cut(
+        np.broadcast_to(ranks, shape), np.broadcast_to(tail, shape), loss.weights, loss.output
+    )

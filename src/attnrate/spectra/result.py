@@ -1,9 +1,11 @@
 """What a profile says: the spectra of every layer and head as arrays, a table, words, figures."""
 
 import functools
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,22 +14,18 @@ from attnrate.errors import InputError, require_whole
 from attnrate.figures.figure import Figure
 from attnrate.settings import Natural, by, checked
 from attnrate.shown import Shown
-from attnrate.spectra.cut import Loss, Projection, projection
 from attnrate.spectra.drawn import ranks_figure, violins
-from attnrate.spectra.estimate import Gram
+from attnrate.spectra.layer import LayerSpectra, Stage
 from attnrate.spectra.measures import (
     SHARES,
-    counted,
     law_columns,
-    law_counts,
-    percent,
     rank_columns,
     rank_of,
-    rank_words,
     share_name,
     stable_rank,
-    uses_all,
 )
+from attnrate.spectra.parts import parts_of
+from attnrate.spectra.watching.watcher import Unseen
 from attnrate.theory.decay import Decay, fit_decay
 from attnrate.words import Gauge, require_gauge
 
@@ -35,11 +33,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.figures.drawing import Drawing
+    from attnrate.spectra.advise import Advice
 
 Array = np.ndarray
-Stage: TypeAlias = Literal["logits", "plain"]
-"""Where queries and keys are looked at: "logits" as they meet, "plain" before rotary embedding."""
-
 #: The columns of a profile's table that a notebook shows
 _FIRST_COLUMNS = ("layer", "head", "m_h", "rank99", "rank999", "stable_rank", "law")
 
@@ -58,78 +54,6 @@ OwnGauge = Annotated[Gauge | Literal["own"] | None, by(_require_own_gauge)]
 
 
 @dataclass(frozen=True, repr=False)
-class LayerSpectra(Shown):
-    """The spectra of one attention layer.
-
-    Attributes:
-        number: The layer's place among all attention layers of the model, from 0, in the order in
-            which they run.
-        name: The path of the layer within the model.
-        kind: "self" for self attention, "cross" for attention to another sequence.
-        heads: The number of query heads.
-        groups: The number of key heads, fewer than `heads` where query heads share keys.
-        m_h: The head size.
-        rotary: Whether queries and keys are turned by their positions (rotary embedding).
-        scale: The factor of the logits, usually 1/√m_h.
-        sigma: The singular values of each input's logits, (inputs, heads, m_h), by stage and gauge.
-        pooled: The singular values over all inputs together, (heads, m_h), by stage and gauge.
-        query: The second moments of the queries from which cuts are made: `spread`, the sum of
-            (x - mean)(x - mean)ᵀ, `mean` and `count`, by heads. The inputs on which cuts are
-            measured have no part in them.
-        key: The second moments of the keys from which cuts are made.
-        cuts: For each share of the energy the ranks that hold it, one per head, and what a cut to
-            them does: `cuts[0.99][1].weights` is the share of attention that moves, and `.output`
-            the relative change of the head's output, both of shape (inputs, heads).
-        bias: The position bias of the longest input, (heads, T, S); None without one.
-
-    Examples:
-        >>> import torch
-        >>> attention = ar.Transformer(2, 1, n=8, m_h=4)
-        >>> found = ar.profile(attention, torch.rand(4, 16, 2))
-        >>> found.layer(0)
-        layer 0 (last): self attention, 1 head of size 4
-        >>> found.layer(0).pooled["logits", "softmax"].shape
-        (1, 4)
-
-    """
-
-    number: int
-    name: str
-    kind: str
-    heads: int
-    groups: int
-    m_h: int
-    rotary: bool
-    scale: float
-    sigma: Mapping[tuple[Stage, Gauge], Float[Array, "inputs heads m_h"]]
-    pooled: Mapping[tuple[Stage, Gauge], Float[Array, "heads m_h"]]
-    query: Gram
-    key: Gram
-    cuts: Mapping[float, tuple[Int[Array, " heads"], Loss]]
-    bias: Float[Array, "heads T S"] | None = None
-
-    def __str__(self) -> str:
-        heads = f"{self.heads} head{'s' if self.heads > 1 else ''} of size {self.m_h}"
-        shared = f", {self.groups} key heads" if self.groups < self.heads else ""
-        turned = ", rotary embedding" if self.rotary else ""
-        where = f"layer {self.number} ({self.name})"
-        return f"{where}: {self.kind} attention, {heads}{shared}{turned}"
-
-    def cut_to(self, ranks: Sequence[int], gauge: Gauge) -> Projection:
-        """The projections that cut the layer's heads to smaller sizes.
-
-        Args:
-            ranks: The new size of each head.
-            gauge: "softmax" leaves out of the kept logits what softmax cannot see; "none" keeps it.
-
-        Returns:
-            One matrix P per head, (heads, m_h, m_h): queries q become Pᵀ q.
-
-        """
-        return projection(self.query, self.key, ranks, gauge == "softmax")
-
-
-@dataclass(frozen=True, repr=False)
 class Profile(Shown):
     """What the attention heads of a model use, measured over some inputs.
 
@@ -137,11 +61,13 @@ class Profile(Shown):
 
     Attributes:
         model: The name of the model.
-        family: The family of models that its attention belongs to.
+        family: What kind of model it is: the model type of transformers, or the class.
         gauge: The gauge of all numbers that do not say otherwise.
         layers: The spectra of each profiled layer.
-        tokens: The number of tokens in each input, padding left out.
         made_by: Versions, git state and machine, for the record.
+        unseen: What looks like attention and is not part of the profile, with the reason.
+        digest: A digest of the model's weights, by which profiles of one model are known to belong
+            together; None where some weights were not in memory.
 
     Examples:
         >>> import torch
@@ -152,7 +78,9 @@ class Profile(Shown):
         >>> found.sigma(layer=0, head=1).shape  # each input's singular values
         (4, 4)
         >>> list(found.to_frame().columns)[:6]
-        ['layer', 'name', 'kind', 'head', 'm_h', 'sigma_1']
+        ['layer', 'name', 'kind', 'part', 'head', 'm_h']
+        >>> found.save("my-profile").name  # a page to look at
+        'index.html'
 
     """
 
@@ -160,8 +88,19 @@ class Profile(Shown):
     family: str
     gauge: Gauge
     layers: tuple[LayerSpectra, ...]
-    tokens: Int[Array, " inputs"]
     made_by: Mapping[str, str | bool | None]
+    unseen: tuple[Unseen, ...] = ()
+    digest: str | None = None
+
+    @property
+    def tokens(self) -> Int[Array, " inputs"]:
+        """The number of tokens in each input, padding left out, in the first layer."""
+        return self.layers[0].tokens
+
+    @functools.cached_property
+    def parts(self) -> dict[str, str]:
+        """The part of the model that each layer belongs to, by the layer's name."""
+        return parts_of([layer.name for layer in self.layers])
 
     @checked
     def sigma(
@@ -301,8 +240,75 @@ class Profile(Shown):
 
         return draw(ranks_figure(self))
 
+    def join(self, *others: "Profile") -> "Profile":
+        """The profile of all inputs of several profiles of one model.
+
+        Moments are sums, so the joined profile is that of one run on all inputs: pooled spectra and
+        moments differ by rounding alone, the spectra of single inputs are put one after another.
+        So are the measured cuts, each of which was made from the moments of its own profile.
+
+        Args:
+            *others: Profiles of the same model on other inputs, with the same layers and gauge.
+
+        Returns:
+            A profile with the model's name and the numbers of the layers of this one.
+
+        Raises:
+            InputError: A profile is of another model, of other layers or of another gauge; the
+                message says what differs.
+
+        Examples:
+            >>> import torch
+            >>> model = ar.Transformer(2, 1, n=8, m_h=4)
+            >>> one, two = (ar.profile(model, torch.rand(4, 16, 2)) for _ in range(2))
+            >>> len(one.join(two).tokens)
+            8
+
+        """
+        from attnrate.spectra.joined import joined
+
+        return joined(self, others)
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        advice: "Advice | None" = None,
+        *,
+        page: bool = True,
+    ) -> Path:
+        """Write a page about the profile, with its figures and numbers as files beside it.
+
+        The page begins with the sizes that the heads need and what smaller heads would save and
+        cost; then it shows head by head. It is one file that loads nothing from the network. Either
+        all files are written or none: index.html, figures/, heads.csv, profile.json, and
+        moments.safetensors, from which `load_profile` opens the profile again.
+
+        Args:
+            folder: A folder that is new or empty, or that an earlier call has written.
+            advice: What `advise` returned for this profile; the page shows its tolerance or budget.
+                None stands for `advise(profile)`.
+            page: False writes moments.safetensors alone, which is quicker.
+
+        Returns:
+            The path of the page, or of moments.safetensors without a page.
+
+        Raises:
+            InputError: The folder has something else in it or cannot be written, the advice is of
+                another profile, or the extra `report` is not installed.
+
+        """
+        if not page:
+            from attnrate.spectra.saved import save_data
+
+            return save_data(self, folder)
+        from attnrate.spectra.page.write import write_profile
+
+        return write_profile(self, folder, advice)
+
     def __str__(self) -> str:
-        return _summary(self)
+        from attnrate.spectra.summary import summary
+
+        return summary(self, self.to_frame())
 
     def _table(self) -> "pd.DataFrame":
         return self.to_frame()[[*_FIRST_COLUMNS]]
@@ -318,6 +324,7 @@ class Profile(Shown):
             "layer": number,
             "name": layer.name,
             "kind": layer.kind,
+            "part": self.parts[layer.name],
             "head": head,
             "m_h": layer.m_h,
             "sigma_1": float(pooled[0]),
@@ -331,7 +338,7 @@ class Profile(Shown):
             **rank_columns(self.pooled(number, head, gauge="none"), "_ungauged"),
             **law_columns(self.decay(number, head)),
         }
-        for share, (_, loss) in layer.cuts.items():
+        for share, loss in layer.cuts.items():
             name = share_name(share)
             row[f"weights_loss{name}"] = float(loss.weights[:, head].mean())
             row[f"output_loss{name}"] = float(loss.output[:, head].mean())
@@ -350,7 +357,7 @@ class Profile(Shown):
         key: tuple[Stage, Gauge] = (stage if spectra.rotary else "logits", shown)
         if key not in spectra.sigma:
             raise InputError(
-                f"the adapter of {self.family} does not show queries and keys before the rotation",
+                f"queries and keys of {spectra.name} before the rotation were not seen",
                 stage,
                 "Ask for 'logits'.",
             )
@@ -378,64 +385,3 @@ class Profile(Shown):
 @functools.lru_cache(maxsize=4096)
 def _decay(sigma: tuple[float, ...]) -> Decay:
     return fit_decay(np.array(sigma))
-
-
-def _summary(profile: Profile) -> str:
-    """The profile in a few lines."""
-    frame = profile.to_frame()
-    lines = [_head(profile), *(_share(frame, share) for share in SHARES)]
-    lines.append(_gauge(profile, frame))
-    if any(layer.rotary for layer in profile.layers):
-        lines.append(
-            "Before the rotary embedding the median head needs "
-            f"{counted(frame.rank99_plain.median(), 'dimension')} for 99 %, after it "
-            f"{frame.rank99.median():g}."
-        )
-    if "bias_rms" in frame:
-        size = (frame.bias_rms**2).mean() ** 0.5
-        pooled = [layer.pooled["logits", profile.gauge] for layer in profile.layers]
-        logits = np.sqrt(np.concatenate([np.square(each).sum(-1) for each in pooled]).mean())
-        lines.append(
-            f"The position bias is not part of these numbers: its root mean square is {size:.3g}, "
-            f"that of the logits {logits:.3g}."
-        )
-    return "\n".join([*lines, law_counts(frame, "pooled spectra")])
-
-
-def _head(profile: Profile) -> str:
-    heads = sum(layer.heads for layer in profile.layers)
-    sizes = sorted({layer.m_h for layer in profile.layers})
-    tokens = profile.tokens
-    span = f"{tokens.min()}" if tokens.min() == tokens.max() else f"{tokens.min()}-{tokens.max()}"
-    return (
-        f"{profile.model}: {counted(len(profile.layers), 'attention layer')}, "
-        f"{counted(heads, 'head')} of size "
-        f"{' and '.join(map(str, sizes))}; {counted(len(tokens), 'input')} of {span} tokens."
-    )
-
-
-def _share(frame: "pd.DataFrame", share: float) -> str:
-    said, name = rank_words(frame, share, "the logits' energy"), share_name(share)
-    if f"weights_loss{name}" not in frame or uses_all(frame, share):
-        return said + "."
-    weights, output = frame[f"weights_loss{name}"], frame[f"output_loss{name}"]
-    return said + (
-        f"; cut there, it moves {_spread(weights)} of its attention and changes its output by "
-        f"{_spread(output)}."
-    )
-
-
-def _spread(shares: "pd.Series[float]") -> str:
-    """The median of shares in percent, with the least and the largest unless they are equal."""
-    median, *ends = (percent(each) for each in (shares.median(), shares.min(), shares.max()))
-    return median if ends[0] == ends[1] else f"{median} ({ends[0]} to {ends[1]})"
-
-
-def _gauge(profile: Profile, frame: "pd.DataFrame") -> str:
-    if profile.gauge == "none":
-        return "The rows' means, which softmax does not see, were left in."
-    return (
-        "What softmax does not see (the mean of each row of logits) is taken out; with it, 99 % of "
-        f"the energy lies in {counted(frame.rank99_ungauged.median(), 'dimension')} in the median "
-        "head."
-    )

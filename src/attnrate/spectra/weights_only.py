@@ -11,30 +11,21 @@ directions are used. `attnrate.profile` measures these.
 """
 
 import os
-import re
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnrate.errors import AccuracyWarning, InputError, require_whole
+from attnrate.errors import AccuracyWarning, InputError, require_choice, require_whole
 from attnrate.progress import QUIET, Progress
 from attnrate.settings import Natural, by, checked
 from attnrate.shown import Shown
-from attnrate.spectra.batches import is_finite
-from attnrate.spectra.capture import PROJECTIONS
-from attnrate.spectra.checkpoint import (
-    Checkpoint,
-    gguf_file,
-    local_folder,
-    open_checkpoint,
-    opened,
-    require_source,
-)
+from attnrate.spectra.checkpoint import require_source
 from attnrate.spectra.drawn import spectrum_figure
+from attnrate.spectra.fused import LAYOUTS, Layout, Part, Projections, projections_of
 from attnrate.spectra.measures import (
     SHARES,
     counted,
@@ -44,8 +35,10 @@ from attnrate.spectra.measures import (
     rank_words,
     stable_rank,
 )
+from attnrate.spectra.places import UnknownSizesError, find_places, listed, settings_of
+from attnrate.spectra.weight_files import open_weights
 from attnrate.theory.decay import fit_decay
-from attnrate.training.checkpoint import facts_of
+from attnrate.theory.pod import level_of_caller
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,18 +46,6 @@ if TYPE_CHECKING:
     from attnrate.figures.drawing import Drawing
 
 Tensor = torch.Tensor
-
-# the name of the keys by that of the queries; the last is torch.nn.MultiheadAttention with kdim
-_KEYS_OF = {f"{query}.weight": f"{key}.weight" for query, key, _ in PROJECTIONS}
-_KEYS_OF["q_proj_weight"] = "k_proj_weight"
-# one tensor for queries, keys and values, side by side (GPT-2's Conv1D) or stacked (torch's Linear)
-_FUSED = ("c_attn.weight", "in_proj_weight")
-# attention of families that are not known here
-_UNKNOWN = ("qkv.weight", "Wqkv.weight", "query_key_value.weight", "qkv_proj.weight")
-_ENDS = "|".join(map(re.escape, (*_KEYS_OF, *_FUSED, *_UNKNOWN)))
-_NAME = re.compile(rf"((?:.*\.)?)({_ENDS})", re.DOTALL)
-_PLAIN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads")
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,6 +56,11 @@ class LayerWeights(Shown):
         name: The name of the layer in the checkpoint.
         groups: The number of key heads, fewer than query heads where these share keys.
         sigma: The singular values of each query head, (heads, m_h), largest first.
+        layout: How queries and keys lie in the checkpoint: "separate" tensors; one fused tensor
+            that is "stacked" (all queries, then all keys), "interleaved" (head by head) or has the
+            blocks of "codegen"; or "latent" for multi-head latent attention.
+        part: Of multi-head latent attention, whose logits are a sum of two products, which of
+            them: "without rotation" or "rotary". Otherwise "".
 
     Examples:
         >>> import torch
@@ -89,11 +75,18 @@ class LayerWeights(Shown):
     name: str
     groups: int
     sigma: Float[np.ndarray, "heads m_h"]
+    layout: Layout = "separate"
+    part: Part = ""
 
     def __str__(self) -> str:
         heads, m_h = self.sigma.shape
         shared = f", {counted(self.groups, 'key head')}" if self.groups < heads else ""
-        return f"{self.name}: {counted(heads, 'head')} of size {m_h}{shared}"
+        return f"{self.title}: {counted(heads, 'head')} of size {m_h}{shared}"
+
+    @property
+    def title(self) -> str:
+        """The name of the layer, with the part that is meant where there are two."""
+        return f"{self.name} ({self.part})" if self.part else self.name
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,8 +94,11 @@ class WeightSpectra(Shown):
     """The spectra of W_Qᵀ W_K of all heads of a checkpoint.
 
     Attributes:
-        model: The name of the checkpoint's folder.
-        layers: The spectra of each attention layer, in the order in which the layers run.
+        model: The name of the checkpoint's folder or GGUF file.
+        layers: The spectra of each attention layer, in the order in which the layers run. A layer
+            of multi-head latent attention has two entries, one for each part of its logits.
+        left_out: The attention that could not be read: names of tensors or layers, each with the
+            reason.
 
     Examples:
         >>> import torch
@@ -117,13 +113,14 @@ class WeightSpectra(Shown):
 
     model: str
     layers: tuple[LayerWeights, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @checked
     def sigma(self, layer: Natural, head: Natural) -> Float[np.ndarray, " m_h"]:
         """The singular values of W_Qᵀ W_K of one head.
 
         Args:
-            layer: The number of a layer, from 0.
+            layer: The number of an entry of `layers`, from 0.
             head: The number of a query head, from 0.
 
         Returns:
@@ -137,7 +134,7 @@ class WeightSpectra(Shown):
         """Draw the singular values of one head.
 
         Args:
-            layer: The number of a layer, from 0.
+            layer: The number of an entry of `layers`, from 0.
             head: The number of a query head, from 0.
 
         Returns:
@@ -147,7 +144,7 @@ class WeightSpectra(Shown):
         from attnrate.figures.draw import draw
 
         sigma = self.sigma(layer, head)
-        title = f"{self.layers[layer].name}, head {head}"
+        title = f"{self.layers[layer].title}, head {head}"
         return draw(spectrum_figure(self.model, title, "W_QᵀW_K", sigma))
 
     def _table(self) -> "pd.DataFrame":
@@ -175,26 +172,47 @@ class WeightSpectra(Shown):
 
     def __str__(self) -> str:
         frame = self.to_frame()
-        sizes = " and ".join(map(str, sorted(set(frame.m_h))))
-        return "\n".join(
-            (
-                f"{self.model}, weights only: {counted(len(self.layers), 'attention layer')}, "
-                f"{counted(len(frame), 'head')} of size {sizes}.",
-                *(rank_words(frame, each, "the energy of W_QᵀW_K") + "." for each in SHARES),
-                law_counts(frame, "spectra"),
-                "Weights alone do not know the data: profile the model on inputs before cutting.",
-            )
+        layers = len({layer.name for layer in self.layers})
+        heads = sum(len(layer.sigma) for layer in self.layers if layer.part != "rotary")
+        lines = (
+            f"{self.model}, weights only: {counted(layers, 'attention layer')}, "
+            f"{counted(heads, 'head')} of size {self._sizes()}.",
+            self._layouts(),
+            *(rank_words(frame, each, "the energy of W_QᵀW_K") + "." for each in SHARES),
+            law_counts(frame, "spectra"),
+            f"Left out: {listed(dict(self.left_out))}." if self.left_out else "",
+            "Weights alone do not know the data: profile the model on inputs before cutting.",
         )
+        return "\n".join(filter(None, lines))
+
+    def _sizes(self) -> str:
+        """The head sizes, largest part first where heads have two."""
+        sizes = {
+            (layer.part != "", layer.part == "rotary", layer.sigma.shape[1], layer.part)
+            for layer in self.layers
+        }
+        return " and ".join(f"{m_h} {part}".strip() for *_, m_h, part in sorted(sizes))
+
+    def _layouts(self) -> str:
+        """A sentence about fused tensors; "" where there are none."""
+        found = sorted({layer.layout for layer in self.layers} - {"separate", "latent"})
+        return f"Fused queries, keys and values are read as {' and '.join(found)}." if found else ""
 
 
 def _require_heads(name: str, value: object) -> int | None:
     return None if value is None else require_whole(name, value, 1)
 
 
+def require_layout(name: str, value: object) -> Literal["stacked", "interleaved"] | None:
+    """`value` as a layout of fused tensors, or None; an InputError when it is neither."""
+    return None if value is None else require_choice(name, value, LAYOUTS)
+
+
 @checked
 def weight_spectra(
     source: Annotated[str | os.PathLike[str], by(require_source)],
     heads: Annotated[int | None, by(_require_heads)] = None,
+    layout: Annotated[Literal["stacked", "interleaved"] | None, by(require_layout)] = None,
 ) -> WeightSpectra:
     """Compute the spectra of W_Qᵀ W_K of all heads from a checkpoint's files alone.
 
@@ -203,19 +221,23 @@ def weight_spectra(
     what heads use of these directions.
 
     Args:
-        source: A folder with safetensors files, or one such file.
+        source: A folder with safetensors files or one GGUF file, such a file, or the id of a model
+            on the Hugging Face hub.
         heads: The number of query heads per layer. By default config.json says it. Heads that
             share keys are recognised by the tensors' shapes.
+        layout: How queries, keys and values lie in tensors that hold all three: "stacked" (all
+            queries, then all keys, then all values) or "interleaved" (head by head). By default
+            the family in config.json or the name of the tensor says it.
 
     Returns:
         The singular values of each head in float64, with `to_frame` and `plot`.
 
     Raises:
-        InputError: The folder has no safetensors files, no attention of a known family, or does
-            not say how many heads there are.
+        InputError: There are no weights that can be read, no attention of a known family, or it is
+            not known how many heads there are or how they lie in a fused tensor.
 
     Warns:
-        AccuracyWarning: Some attention is of no known family and is left out.
+        AccuracyWarning: Some attention cannot be read and is left out.
 
     Examples:
         >>> import torch
@@ -226,25 +248,42 @@ def weight_spectra(
         [1.0, 1.0, 1.0, 1.0]
 
     """
-    folder = local_folder(source)
-    if folder is None:
-        raise InputError("there is no such folder", source, "Pass the path of a model's folder.")
-    if gguf_file(source, folder) is not None:
+    files = open_weights(source)
+    places, left = find_places(files)
+    fused = any(place.kind == "fused" for place in places)
+    if layout is not None and not fused:
         raise InputError(
-            "weights alone are read from safetensors, and this is GGUF",
-            str(source),
-            "Profile the model on inputs instead, or save it with save_pretrained.",
+            "layout is for tensors that hold queries, keys and values together, and here they are "
+            "apart",
+            layout,
+            "Leave it out.",
         )
-    checkpoint = open_checkpoint(folder, need_config=False)
-    layers = []
-    found = _layers(checkpoint)
+    layers: list[LayerWeights] = []
+    problems: list[UnknownSizesError] = []
     with Progress("spectra of weights", after=QUIET) as shown:
-        for number, (name, tensors) in enumerate(found, start=1):
-            query, key = _weights(checkpoint, tensors)
-            known = _head_count(checkpoint, name) if heads is None else heads
-            layers.append(_spectra(name, query, key, known, checkpoint.config))
-            shown.at(f"spectra of weights: layer {number} of {len(found)}", number / len(found))
-    return WeightSpectra(folder.resolve().name, tuple(layers))
+        for number, place in enumerate(places, start=1):
+            said = settings_of(place.layer, files.settings)
+            try:
+                made = projections_of(files, place, said, heads, layout)
+            except UnknownSizesError as problem:
+                if heads is not None:
+                    raise
+                problems.append(problem)
+                left[place.layer] = "its number of heads is not in config.json or does not fit"
+                continue
+            layers += [_spectra(place.layer, one) for one in made]
+            shown.at(f"spectra of weights: layer {number} of {len(places)}", number / len(places))
+    if not layers:
+        raise problems[0]
+    if left:
+        message = f"attention is left out: {listed(left)}"
+        warnings.warn(message, AccuracyWarning, stacklevel=level_of_caller())
+    return WeightSpectra(files.model, tuple(layers), tuple(sorted(left.items())))
+
+
+def _spectra(name: str, made: Projections) -> LayerWeights:
+    sigma = head_spectra(made.query, made.key)
+    return LayerWeights(name, len(made.key), sigma.numpy(), made.layout, made.part)
 
 
 def head_spectra(
@@ -259,128 +298,11 @@ def head_spectra(
     return torch.nn.functional.pad(sigma, (0, query.shape[1] - sigma.shape[1]))
 
 
-def _layers(checkpoint: Checkpoint) -> list[tuple[str, tuple[str, ...]]]:
-    """The names of layers, each with those of its tensors: queries and keys, or one for both."""
-    names = checkpoint.place_of
-    found: dict[str, tuple[str, ...]] = {}
-    left = []
-    for name, match in zip(names, map(_NAME.fullmatch, names), strict=True):
-        if match is None:
-            continue
-        layer, end = match.groups()
-        crossed = f"{layer}q_attn.weight"  # the queries of GPT-2's cross attention
-        if end in _UNKNOWN:
-            left.append(name)
-        elif end in _FUSED:
-            found[layer] = (crossed, name) if crossed in names else (name,)
-        elif layer + _KEYS_OF[end] in names:
-            found[layer] = (name, layer + _KEYS_OF[end])
-    if not found:
-        raise InputError(
-            "no attention of a known family is among the tensors",
-            sorted(names)[:20],
-            f"Known are the names {', '.join((*_KEYS_OF, *_FUSED))}.",
-        )
-    if left:
-        warnings.warn(
-            f"attention of families that are not known is left out: {', '.join(sorted(left)[:5])}"
-            + (f" and {len(left) - 5} more" if len(left) > 5 else ""),
-            AccuracyWarning,
-            stacklevel=3,
-        )
-    ordered = sorted(found, key=_order)
-    return [(layer.rstrip(".") or "attention", found[layer]) for layer in ordered]
-
-
-def _order(layer: str) -> tuple[object, ...]:
-    """A sorting key: layers by number, decoders after encoders, a layer without a name last."""
-    parts = re.split(r"(\d+)", layer.replace("encoder_attn", "~cross"))
-    numbered = [part.zfill(9) if part.isdigit() else part for part in parts]
-    return layer == "", "decoder" in layer, numbered
-
-
-def _weights(checkpoint: Checkpoint, names: tuple[str, ...]) -> tuple[Tensor, Tensor]:
-    """The weights of queries (rows, d) and of keys (rows, e) of one layer, in float64."""
-    first, *others = (_read(checkpoint, name) for name in names)
-    if others and names[0].endswith("q_attn.weight"):
-        return first.mT.double(), others[0].mT.chunk(2)[0].double()
-    if others:
-        return first.double(), others[0].double()
-    high, wide = first.shape
-    if 3 * high != wide and 3 * wide != high:
-        raise InputError(
-            f"{names[0]} does not hold queries, keys and values of one size, side by side or "
-            "stacked",
-            (high, wide),
-            "Profile the model on inputs instead.",
-        )
-    query, key, _ = (first if high > wide else first.mT).chunk(3)
-    return query.double(), key.double()
-
-
-def _read(checkpoint: Checkpoint, name: str) -> Tensor:
-    # opened again for each tensor, so that the file's pages do not stay in memory
-    with opened(checkpoint.place_of[name], f"the tensor {name} cannot be read") as file:
-        tensor: Tensor = file.get_tensor(name)
-    # floating point numbers of 8 bits or fewer mean nothing without the scales that go with them
-    if tensor.dtype not in _PLAIN or tensor.dim() != 2 or not tensor.numel():
-        raise InputError(
-            f"{name} is no matrix of floating point numbers of 16 bits or more",
-            (str(tensor.dtype), tuple(tensor.shape)),
-            "Quantised weights have to be saved in float first.",
-        )
-    if not is_finite(tensor.float()):
-        raise InputError("a tensor holds nan or inf", name, "Train or download the model again.")
-    return tensor
-
-
-def _head_count(checkpoint: Checkpoint, layer: str) -> int:
-    """The number of query heads of a layer, from config.json or from the settings of `train`."""
-    config = checkpoint.config or _own_settings(checkpoint)
-    side = "decoder" if "decoder" in layer else "encoder"
-    part = "vision_config" if "vision" in layer else "text_config"
-    inner = config.get(part)
-    for settings in (inner if isinstance(inner, dict) else {}, config):
-        for key in (f"{side}_attention_heads", *_HEADS):
-            value = settings.get(key)
-            if isinstance(value, int) and value > 0:
-                return value
-    raise InputError(
-        "config.json does not say how many heads a layer has",
-        layer,
-        "Say it: heads=12 in Python, --heads 12 on the command line.",
-    )
-
-
-def _own_settings(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The settings of a model of `train`; an empty dictionary for any other model."""
-    facts = facts_of(next(iter(checkpoint.place_of.values()))) or {}
-    settings = facts.get("settings")
-    found = settings.get("model") if isinstance(settings, dict) else None
-    return {"num_heads": found["heads"]} if isinstance(found, dict) and "heads" in found else {}
-
-
-def _spectra(
-    name: str, query: Tensor, key: Tensor, heads: int, config: dict[str, Any]
-) -> LayerWeights:
-    m_h, rest = divmod(query.shape[0], heads)
-    said = config.get("head_dim") or m_h
-    groups = key.shape[0] // m_h if m_h else 0
-    if rest or m_h != said or groups == 0 or key.shape[0] % m_h or heads % groups:
-        raise InputError(
-            f"the weights of {name} do not fit {heads} heads of size {said}",
-            {"queries": tuple(query.shape), "keys": tuple(key.shape)},
-            "Check the number of heads (config.json, heads=..., --heads).",
-        )
-    sigma = head_spectra(query.view(heads, m_h, -1), key.view(groups, m_h, -1))
-    return LayerWeights(name, groups, sigma.numpy())
-
-
 def _row(number: int, layer: LayerWeights, head: int) -> dict[str, Any]:
     sigma = layer.sigma[head]
     return {
         "layer": number,
-        "name": layer.name,
+        "name": layer.title,
         "head": head,
         "m_h": len(sigma),
         "sigma_1": float(sigma[0]),

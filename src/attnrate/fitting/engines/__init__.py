@@ -43,19 +43,25 @@ class Engine(Protocol):
         """
 
 
+def require_engine(name: str, value: object) -> str:
+    """`value` as the name of an engine: "local", "ray", or the address of a Ray cluster."""
+    if isinstance(value, str) and (value in ("local", "ray") or value.startswith("ray://")):
+        return value
+    remedy = hint(str(value), ("local", "ray", "ray://HOST:PORT"))
+    raise InputError(f"{name} is not known", value, remedy)
+
+
 def make_engine(engine: object, workers: object = None) -> Engine:
     """The engine that a name means: "local", "ray", or the address of a Ray cluster."""
     count = None if workers is None else require_whole("workers", workers, 1)
-    if engine == "local":
+    name = require_engine("engine", engine)
+    if name == "local":
         from attnrate.fitting.engines.local import LocalEngine
 
         return LocalEngine(count or cores())
-    if engine == "ray" or (isinstance(engine, str) and engine.startswith("ray://")):
-        from attnrate.fitting.engines.ray import RayEngine
+    from attnrate.fitting.engines.ray import RayEngine
 
-        return RayEngine(None if engine == "ray" else engine, count)
-    remedy = hint(str(engine), ("local", "ray", "ray://HOST:PORT"))
-    raise InputError("engine is not known", engine, remedy)
+    return RayEngine(None if name == "ray" else name, count)
 
 
 def cores() -> int:

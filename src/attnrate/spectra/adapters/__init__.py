@@ -1,29 +1,27 @@
-"""The families of models whose attention attnrate can watch, and finding the family of a model.
+"""Attention that a model at work does not show by itself, and adapters of a user's own.
 
-- `families`: the families of `transformers`, as data over one generic adapter
 - `mha`: torch.nn.MultiheadAttention; `own`: this package's own models
-- `interface` and `hooks`: watching attention by the interface of `transformers`, or by hooks
+- `hooks`: watching attention by hooks at the parts that make queries, keys and values
 
 A file of this folder with a tuple ADAPTERS is found by itself.
 """
 
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Annotated, cast
 
 from torch import nn
 
 from attnrate.errors import InputError
 from attnrate.found import modules_of
+from attnrate.own import load
 from attnrate.settings import by, checked
-from attnrate.spectra.batches import require_module
-from attnrate.spectra.capture import Adapter, Edit, See, Site
+from attnrate.spectra.capture import Adapter, Site
 
-_ADAPTERS: list[Adapter] = [
+_KNOWN: list[Adapter] = [
     adapter for file in modules_of(__name__) for adapter in getattr(file, "ADAPTERS", ())
 ]
+_ADAPTERS: list[Adapter] = [*_KNOWN]
 
 
 def _require_adapter(name: str, value: object) -> Adapter:
@@ -33,7 +31,7 @@ def _require_adapter(name: str, value: object) -> Adapter:
             "an adapter is an object (no class) that has family, sites and watch; "
             + (f"this one has no {' and no '.join(lacks)}" if lacks else "this one is a class"),
             value,
-            "See docs/profile.md, 'Another family', for an example.",
+            "See docs/profile.md, 'An adapter of your own', for an example.",
         )
     return cast(Adapter, value)
 
@@ -59,12 +57,48 @@ def unregister(adapter: Adapter) -> None:
     _ADAPTERS.remove(adapter)
 
 
-def adapter_for(model: object) -> tuple[Adapter, list[Site]]:
-    """The adapter for a model, and the attention layers that it finds there.
+@contextmanager
+def adapter_of(word: str | None) -> Iterator[None]:
+    """While it is open, an adapter of the user's own is registered.
 
-    A layer that two families claim belongs to the family that was registered last.
+    Args:
+        word: "module:Class", a class or function that gives the adapter when it is called without
+            arguments; None for no adapter. The module is looked for in the current folder too.
+
+    Raises:
+        InputError: There is no such class, it cannot be called, or what it gives is no adapter.
+
     """
-    model = require_module(model)
+    if word is None:
+        yield
+        return
+    made = load("adapter", word, "--adapter")
+    try:
+        adapter = made()
+    except Exception as problem:
+        said = f"{type(problem).__name__}: {problem}"
+        raise InputError(
+            f"--adapter: the adapter could not be made without arguments ({said})",
+            word,
+            "Give all arguments of its class defaults.",
+        ) from problem
+    register(adapter)
+    try:
+        yield
+    finally:
+        unregister(adapter)
+
+
+def registered() -> list[Adapter]:
+    """The adapters that were added by `register`, the last one first."""
+    return [adapter for adapter in _ADAPTERS if all(adapter is not known for known in _KNOWN)]
+
+
+def claims(model: nn.Module) -> list[tuple[Adapter, list[Site]]]:
+    """The adapters that know attention layers of a model, each with those layers.
+
+    A layer that two adapters claim belongs to the one that was registered last.
+    """
     found: list[tuple[Adapter, list[Site]]] = []
     claimed: set[int] = set()
     for adapter in _ADAPTERS:
@@ -72,61 +106,4 @@ def adapter_for(model: object) -> tuple[Adapter, list[Site]]:
         claimed.update(id(part) for site in sites for part in site.module.modules())
         if sites:
             found.append((adapter, sites))
-    if not found:
-        raise _unknown(model)
-    if len(found) == 1:
-        return found[0]
-    place = {id(part): index for index, part in enumerate(model.modules())}
-    found.sort(key=lambda family: place[id(family[1][0].module)])
-    return _Together(found), [site for _, sites in found for site in sites]
-
-
-@dataclass(frozen=True)
-class _Together:
-    """Several adapters as one, for a model such as an image encoder with a text decoder.
-
-    Each adapter watches the attention layers that it has found.
-    """
-
-    found: list[tuple[Adapter, list[Site]]]
-
-    @property
-    def family(self) -> str:
-        """The names of the families, in the order in which the model has them."""
-        return " + ".join(adapter.family for adapter, _ in self.found)
-
-    def sites(self, model: nn.Module) -> list[Site]:
-        """The attention layers of all families, one family after the other."""
-        return [site for adapter, _ in self.found for site in adapter.sites(model)]
-
-    @contextmanager
-    def watch(
-        self, model: nn.Module, sites: list[Site], see: See | None = None, edit: Edit | None = None
-    ) -> Iterator[None]:
-        """Open the watches of all adapters at once."""
-        with ExitStack() as stack:
-            for adapter, own in self.found:
-                known = {id(site.module) for site in own}
-                mine = [site for site in sites if id(site.module) in known]
-                stack.enter_context(adapter.watch(model, mine, see, edit))
-            yield
-
-
-def _unknown(model: nn.Module) -> InputError:
-    seen = Counter(type(part).__name__ for part in model.modules())
-    alike = sorted(name for name in seen if "attention" in name.lower())
-    families = ", ".join(adapter.family for adapter in _ADAPTERS)
-    if alike:
-        return InputError(
-            f"no adapter knows the attention of this {type(model).__name__}, which has {{value}}",
-            alike,
-            f"Known families: {families}. Pass an adapter to attnrate.spectra.adapters.register: "
-            f"for a class of transformers Family('mine', ({alike[0]!r},)) may do; docs/profile.md, "
-            "'Another family', shows both.",
-        )
-    return InputError(
-        f"this {type(model).__name__} has no attention that attnrate knows, but {{value}}",
-        dict(seen.most_common(12)),
-        f"Known families: {families}. For attention of your own, write an adapter and pass it to "
-        "attnrate.spectra.adapters.register: docs/profile.md, 'Another family', has a whole one.",
-    )
+    return found

@@ -63,7 +63,9 @@ class MultiheadAttention:
             given = _SIGNATURE.bind(*args, **kwargs).arguments
             if see is not None:
                 see(running[0], _call(running[0], given, padding.get(id(running[0].module))))
-            return original(**(given if edit is None else _edited(running[0], given, edit)))
+            # under a watch of all operations torch would come back to this function
+            with torch._C.DisableTorchFunction():
+                return original(**(given if edit is None else _edited(running[0], given, edit)))
 
         def enter(site: Site) -> Callable[..., None]:
             return lambda *_: running.append(site)
@@ -116,8 +118,13 @@ def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
 
 
 def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
+    def made(name: str, weight: Tensor, bias: Tensor | None) -> Tensor:
+        # detached: in training nothing may be saved for gradients, nor weights be kept by autocast
+        own = None if bias is None else bias.detach()
+        return functional.linear(given[name].detach(), weight.detach(), own)
+
     query, key, value = (
-        split(_batched(functional.linear(given[name], weight, bias)), site.heads)
+        split(_batched(made(name, weight, bias)), site.heads)
         for name, weight, bias in zip(("query", "key", "value"), *_projections(given), strict=True)
     )
     mask, (queries, keys) = _masks(site, given, len(query))

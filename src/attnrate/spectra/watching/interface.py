@@ -1,0 +1,122 @@
+"""Calls of the attention interface of `transformers`.
+
+A model that uses the interface asks a table for its attention function at each call. While a watch
+is open, the table gives functions that do the same and pass their arguments on. So this works with
+any implementation (eager, sdpa, flash, flex), and the model makes its masks as always.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnrate.spectra.capture import Call, Mask
+from attnrate.spectra.watching.desk import Desk
+
+Tensor = torch.Tensor
+
+
+@contextmanager
+def watch_interface(desk: Desk) -> Iterator[None]:
+    """While it is open, calls of the attention interface go to the desk."""
+    if "transformers" not in sys.modules:  # then no model of it is there either
+        yield
+        return
+    from transformers.modeling_utils import AttentionInterface
+
+    table: Any = AttentionInterface
+    original = table.get_interface
+
+    def get_interface(self: Any, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+        attend = original(self, name, default)
+
+        def watched(
+            module: nn.Module,
+            query: Tensor,
+            key: Tensor,
+            value: Tensor,
+            attention_mask: Any = None,
+            **rest: Any,
+        ) -> Any:
+            if not desk.is_free(module):
+                return attend(module, query, key, value, attention_mask, **rest)
+            run = desk.begin(module)
+            used = desk.edited(module, run, query) if desk.edits else query
+            # what the implementation calls in its turn is this call, not another one
+            with torch._C.DisableTorchFunction():
+                made = attend(module, used, key, value, attention_mask, **rest)
+            if desk.sees:
+                eager = name in (None, "eager")
+                mask = mask_of(module, query, key, attention_mask, eager, rest)
+                desk.seen(module, run, _call((query, key, value), mask, rest, made))
+            return made
+
+        return watched
+
+    with ExitStack() as stack:
+        stack.callback(setattr, table, "get_interface", original)
+        table.get_interface = get_interface
+        yield
+
+
+def _call(
+    parts: tuple[Tensor, Tensor, Tensor], mask: tuple[Mask, bool], rest: dict[str, Any], made: Any
+) -> Call:
+    query, _, value = parts
+    scale, bias = rest.get("scaling"), rest.get("position_bias")
+    if bias is not None and not bool(bias.any()):
+        bias = None  # T5 passes zeros where a layer has none
+    sinks = rest.get("s_aux", rest.get("sinks"))
+    output = made[0] if isinstance(made, tuple) else made
+    batch, heads, T = query.shape[:3]
+    fits = isinstance(output, Tensor) and output.shape == (batch, T, heads, value.shape[-1])
+    return Call(
+        *parts,
+        query.shape[-1] ** -0.5 if scale is None else float(scale),
+        mask=mask[0],
+        bias=bias,
+        causal=mask[1],
+        softcap=rest.get("softcap"),
+        sinks=None if sinks is None else sinks.detach().reshape(-1),
+        output=output.transpose(1, 2) if fits else None,
+    )
+
+
+def mask_of(
+    module: nn.Module, query: Tensor, key: Tensor, mask: Any, eager: bool, rest: dict[str, Any]
+) -> tuple[Mask, bool]:
+    """The mask of a call, and whether s > t is hidden in addition.
+
+    Implementations differ. Eager ones get the whole mask as a tensor of four axes, flex a function.
+    Sdpa gets no mask where it only has to be causal. Flash gets at most which keys are padding, and
+    its window as a number.
+    """
+    batch, heads, T = query.shape[:3]
+    S, device = key.shape[2], key.device
+    if mask is not None and not isinstance(mask, Tensor):
+        allowed = mask.mask_mod
+
+        def rows_of(rows: slice) -> Tensor:
+            """The mask of these rows only, because the whole mask may not fit into memory."""
+            b, h, t, s = (torch.arange(count, device=device) for count in (batch, heads, T, S))
+            axes = b.view(-1, 1, 1, 1), h.view(-1, 1, 1), t[None, None, rows, None], s
+            found: Tensor = allowed(*axes)
+            return found.expand(batch, -1, axes[2].shape[2], S)
+
+        return rows_of, False
+    if eager or (mask is not None and mask.dim() == 4):
+        return mask, False
+    causal = rest.get("is_causal")
+    if causal is None:
+        causal = getattr(module, "is_causal", True)
+    if mask is not None:
+        mask = mask[:, None, None, -S:].bool()
+    window = rest.get("sliding_window")
+    if window is not None and window < S:
+        t = torch.arange(S - T, S, device=device)[:, None]
+        near = t - torch.arange(S, device=device) < window
+        mask = near[None, None] if mask is None else mask & near
+    return mask, bool(causal) and T > 1

@@ -1,0 +1,136 @@
+"""What a call shows of its layer: self or cross attention, shared keys, padding."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import nn
+
+from attnrate.spectra.attention import HIDES
+from attnrate.spectra.capture import Call, Kept, Mask
+from attnrate.spectra.watching.running import Frame
+
+Tensor = torch.Tensor
+_HEADS = (
+    *("num_attention_heads", "num_heads", "n_heads", "n_head", "heads", "nhead", "nheads"),
+    *("attention_heads", "num_head", "n_local_heads", "decoder_attention_heads"),
+)
+_KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_kv_head", "kv_heads")
+# the names that modules give to the sequence of their keys, where it is another one
+_OTHERS = (
+    *("key_value_states", "encoder_hidden_states", "encoder_output", "encoder_outputs"),
+    *("context", "memory", "cross_attention_states", "kv", "encoder_out", "image_hidden_states"),
+)
+_CACHES = ("past_key_values", "past_key_value", "layer_past", "cache", "kv_cache")
+_CROSS = ("cross", "encoder_attn", "encdec", "multihead_attn")
+_BLOCK = 512  # rows of a mask that are looked at together
+_OUTWARD = 3  # modules around a call that may say how many heads it has
+
+
+def head_count(frames: Sequence[Frame], names: tuple[str, ...] = _HEADS) -> int | None:
+    """The number of heads that the modules around a call say they have, the innermost first."""
+    for frame in reversed(frames[-_OUTWARD:]):
+        for holder in (frame.module, getattr(frame.module, "config", None)):
+            for name in names:
+                value = getattr(holder, name, None)
+                if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                    return value
+    return None
+
+
+def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) -> bool:
+    """Whether the keys of a call belong to another sequence than its queries.
+
+    They do if the module was given another sequence, if its name or class says so, or if there are
+    more or fewer of them and no cache of earlier tokens.
+    """
+    said = f"{path.rpartition('.')[2]} {type(module).__name__}".lower()
+    if any(word in said for word in _CROSS) or bool(getattr(module, "is_cross_attention", False)):
+        return True
+    cached = False
+    for frame in reversed(frames[-_OUTWARD:]):
+        given = frame.given()
+        cached |= any(given.get(name) is not None for name in _CACHES)
+        others = [given.get(name) for name in _OTHERS]
+        tokens = [value for value in given.values() if isinstance(value, Tensor)]
+        if any(isinstance(other, Tensor) and other is not tokens[0] for other in others):
+            return True
+        if frame.module is module:
+            break
+    return call.query.shape[2] != call.key.shape[2] and not cached
+
+
+def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:
+    """The call with each key head once, where all query heads of a group were given a copy."""
+    heads, groups = call.key.shape[1], head_count(frames, _KEY_HEADS)
+    if groups is None or heads != call.query.shape[1] or groups >= heads or heads % groups:
+        return call
+    copies = heads // groups
+    for side in (call.key, call.value):
+        by_group = side[:1].reshape(1, groups, copies, *side.shape[2:])
+        if not bool((by_group == by_group[:, :, :1]).all()):
+            return call
+    return replace(call, key=call.key[:, ::copies], value=call.value[:, ::copies])
+
+
+def kept_keys(call: Call) -> Bool[Tensor, "rows S"] | None:
+    """Which keys are no padding: those that some query may attend to; None: all are."""
+    rows, (T, S) = call.query.shape[0], (call.query.shape[2], call.key.shape[2])
+    if call.mask is None:
+        return None
+    seen = torch.zeros(rows, S, dtype=torch.bool, device=call.key.device)
+    for start in range(0, T, _BLOCK):
+        part = _rows(call.mask, slice(start, min(start + _BLOCK, T)))
+        open_ = part if part.dtype == torch.bool else part > HIDES
+        # padding is the same for all heads
+        seen |= open_[:, 0].any(-2)
+        if isinstance(call.mask, Tensor) and call.mask.shape[-2] == 1:
+            break
+    return None if bool(seen.all()) else seen
+
+
+def _rows(mask: Mask, rows: slice) -> Float[Tensor, "#rows #heads #t S"] | Bool[Tensor, "..."]:
+    assert mask is not None
+    if isinstance(mask, Tensor):
+        return mask[..., rows, :] if mask.shape[-2] > 1 else mask
+    return mask(rows)
+
+
+class Padding:
+    """Which tokens of the sequences of a model are padding, as its calls of a pass show it."""
+
+    def __init__(self) -> None:
+        self._last: list[tuple[int, int, Tensor | None]] = []
+
+    def of(self, call: Call, cross: bool) -> Kept:
+        """Which queries and keys of a call count.
+
+        The queries of self attention are its keys. Those of cross attention are the tokens of the
+        last self attention with as many tokens.
+        """
+        keys = kept_keys(call) if call.kept[1] is None else call.kept[1]
+        size = call.query.shape[0], call.query.shape[2]
+        if not cross:
+            queries = keys if call.kept[0] is None else call.kept[0]
+            self._last.append((*size, keys))
+            return queries, keys
+        queries = call.kept[0]
+        if queries is None:
+            known = (kept for *shape, kept in reversed(self._last) if tuple(shape) == size)
+            queries = next(known, None)
+        return queries, keys
+
+
+def is_causal(call: Call) -> bool:
+    """Whether no query sees a key after it, as far as the first query shows it."""
+    T, S = call.query.shape[2], call.key.shape[2]
+    if T != S or T < 3:
+        return call.causal
+    if call.causal or call.mask is None:
+        return call.causal
+    first = _rows(call.mask, slice(0, 1))
+    if isinstance(call.mask, Tensor) and call.mask.shape[-2] == 1:
+        return False  # one row for all queries
+    seen = first if first.dtype == torch.bool else first > HIDES
+    return not bool(seen[..., 1:].any())
