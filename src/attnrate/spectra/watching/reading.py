@@ -1,6 +1,6 @@
 """What a call shows of its layer: self or cross attention, shared keys, padding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -33,10 +33,18 @@ def head_count(frames: Sequence[Frame], names: tuple[str, ...] = _HEADS) -> int 
     for frame in reversed(frames[-_OUTWARD:]):
         for holder in (frame.module, getattr(frame.module, "config", None)):
             for name in names:
-                value = getattr(holder, name, None)
+                value = _setting(holder, name)
                 if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                     return value
     return None
+
+
+def _setting(holder: object, name: str) -> object:
+    """A setting of a module or of its configuration; None without it."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # settings that differ from layer to layer cannot be asked for all of them
+        return None
 
 
 def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) -> bool:
@@ -72,6 +80,28 @@ def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:
         if not bool((by_group == by_group[:, :, :1]).all()):
             return call
     return replace(call, key=call.key[:, ::copies], value=call.value[:, ::copies])
+
+
+def is_bias(added: Tensor) -> bool:
+    """Whether what is added to logits has values of its own, and not only zeros and what hides."""
+    if added.dtype == torch.bool or added.shape[-1] == 1 or not added.numel():
+        return False
+    least, most = (float(x) for x in torch.aminmax(added.detach()))
+    return least > HIDES and (least != 0 or most != 0)
+
+
+def function_mask(allowed: Callable[..., Tensor], query: Tensor, key: Tensor) -> Mask:
+    """The mask of a function of the numbers of input, head, query and key, as flex has it."""
+    batch, heads, T = query.shape[:3]
+    S, device = key.shape[2], key.device
+
+    def rows_of(rows: slice) -> Tensor:
+        """The mask of these rows only, because the whole mask may not fit into memory."""
+        b, h, t, s = (torch.arange(count, device=device) for count in (batch, heads, T, S))
+        axes = b.view(-1, 1, 1, 1), h.view(-1, 1, 1), t[None, None, rows, None], s
+        return allowed(*axes).expand(batch, -1, axes[2].shape[2], S)
+
+    return rows_of
 
 
 def kept_keys(call: Call) -> Bool[Tensor, "rows S"] | None:

@@ -36,9 +36,9 @@ class Running:
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ran: set[int]) -> None:
         self.stack: list[Frame] = []
-        self.ran: set[int] = set()
+        self.ran = ran
         self._begun: Callable[[], None] = _nothing
 
     @contextmanager
