@@ -141,5 +141,5 @@ def test_attention_in_blocks_is_named_and_not_profiled() -> None:
 
     sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
     config = LongformerConfig(**sizes, intermediate_size=20, vocab_size=60, attention_window=4)
-    with pytest.raises(InputError, match="none of the attention.*LongformerSelfAttention.*blocks"):
+    with pytest.raises(InputError, match=r"none of the attention.*LongformerSelfAttention.*blocks"):
         ar.profile(LongformerModel(config), FAMILIES["bert"].batch(), cut_inputs=0)

@@ -16,6 +16,7 @@ def batches_for(model: nn.Module) -> Iterator[Batch]:
     """Batches to try one after another, those with which most of the model runs first."""
     names = inspect.signature(model.forward).parameters
     config: Any = model.config
+    yield from _texts_with_pictures(config, names)
     for picture in _pictures(config) if "pixel_values" in names else [None]:
         for sound in _sounds(config, names):
             batch = _text(config, names) | sound
@@ -63,6 +64,39 @@ def _text(config: Any, names: Any) -> Batch:
         one = torch.tensor([1, 2, 5, 6])
         batch["bbox"] = one.expand(INPUTS, TOKENS, 4).clone()
     return batch
+
+
+def _texts_with_pictures(config: Any, names: Any) -> Iterator[Batch]:
+    """Texts with places for a picture each, as many as a picture may take."""
+    place = _found(config, "image_token_id", "image_token_index")
+    if place is None or not {"input_ids", "pixel_values"} <= set(names):
+        return
+    vision = getattr(config, "vision_config", config)
+    patch = int(_found(vision, "patch_size", "spatial_patch_size", default=16) or 16)
+    channels = int(_found(vision, "num_channels", "in_channels", "in_chans", default=3))
+    if "image_grid_thw" in names:
+        times = int(_found(vision, "temporal_patch_size", default=1) or 1)
+        counts, grid = [4], torch.tensor([[1, 4, 4]]).expand(INPUTS, 3).clone()
+        pictures = _numbers(INPUTS * 16, channels * times * patch**2)
+    else:
+        size = _found(vision, "image_size", "img_size", default=64)
+        size = size[0] if isinstance(size, list | tuple) else int(size)
+        whole = (size // patch) ** 2
+        counts, grid = [whole, whole // 4, whole // 16, whole + 1, 64], None
+        pictures = _numbers(INPUTS, channels, size, size)
+    for count in counts:
+        ids = torch.cat(
+            [_ids(config, 3), torch.full((INPUTS, count), int(place)), _ids(config, 5)], 1
+        )
+        batch: Batch = {"input_ids": ids, "pixel_values": pictures}
+        if grid is not None:
+            batch["image_grid_thw"] = grid
+        for name in ("mm_token_type_ids", "token_type_ids"):
+            if name in names:
+                batch[name] = (ids == int(place)).long()
+        if "attention_mask" in names:
+            batch["attention_mask"] = torch.ones_like(ids)
+        yield batch
 
 
 def _pictures(config: Any) -> Iterator[Tensor]:
@@ -115,9 +149,5 @@ def _completed(batch: Batch, config: Any, names: Any) -> Iterator[Batch]:
         elif "hidden_states" in name or "embeds" in name or "inputs" in name or name == "x":
             size = int(_found(config, "hidden_size", "d_model", "d_latents", default=64))
             batch[name] = _numbers(INPUTS, TOKENS, size)
-    if "noise" in names and "pixel_values" in batch:
-        pass
-    if "bool_masked_pos" in names and names["bool_masked_pos"].default is inspect.Parameter.empty:
-        return
     if batch:
         yield batch

@@ -8,14 +8,20 @@ Settings = dict[str, Any]
 
 #: What settings become whose whole name matches; a number stays if it is smaller already
 _SMALL: tuple[tuple[str, int], ...] = (
+    (r"d_head", HEAD),
     (r"(num_)?(key_value|kv)_heads|n_kv_heads?|num_(key_value|kv)_heads|multi_query_group_num", 2),
     (r".*(num_)?(attention_heads?|_heads?|n_heads?|nhead)|num_head|heads|num_attn_heads", HEADS),
     (r"(qk_nope_|v_|attention_|global_|swa_|linear_.*_)?head_(dim|size)|kv_channels|d_kv", HEAD),
     (r"qk_rope_head_dim", HEAD),
     (r"rotary_dim", 8),
     (r"qk_head_dim|attention_key_size", HEAD),
+    (r"coordinate_size", 8),
+    (r"shape_size", 16),
+    (r"n_words", VOCABULARY),
+    (r"emb_dim|upsample_groups", HIDDEN),
     (r"(q|kv|o)_lora_rank|.*lora.*(rank|dim).*", 16),
-    (r"(.*_)?window_size|sliding_window|attention_window", 4),
+    (r"(.*_)?window_size", 2),
+    (r"sliding_window|attention_window", 4),
     (r"n_group|topk_group|n_groups?", 1),
     (r".*(num|n)_.*(residual|conv|deconv).*layers?.*", 1),
     (
@@ -89,6 +95,8 @@ def shrunk(settings: Settings) -> Settings:
     backbone = made.get("backbone_config")
     if isinstance(backbone, dict) and backbone.get("model_type") == "timm_backbone":
         made |= {"backbone_config": _BACKBONE, "use_timm_backbone": False}
+    _with_defaults(made)
+    _with_stages(settings, made)
     _with_all_kinds(settings, made)
     _with_small_tokens(made)
     _with_sections(made)
@@ -106,6 +114,8 @@ def _small(name: str, value: Any, counts: set[Any]) -> Any:
         return value[:LAYERS]
     if type(value) is not int or _KEPT.fullmatch(name):
         return value
+    if name == "window_size" and value >= 64:
+        return value  # of pixels
     for pattern, size in _SMALL:
         if re.fullmatch(pattern, name):
             return min(value, size)
@@ -122,6 +132,35 @@ def _small_list(name: str, value: list[int], counts: set[Any]) -> list[int]:
     if _SIZES.fullmatch(name):
         return [min(size, 16 * (place + 1)) for place, size in enumerate(value)]
     return value[:LAYERS] if len(value) in counts and len(value) > LAYERS else value
+
+
+def _with_defaults(made: Settings) -> None:
+    """Fill in what some types cannot do without, and let what belongs together fit."""
+    if made.get("kv_lora_rank"):
+        made["num_key_value_heads"] = made.get("num_attention_heads", HEADS)
+    if "head_dim" in made and made["head_dim"] is None and made.get("num_attention_heads") == HEADS:
+        made["head_dim"] = HEAD
+    if "prediction_length" in made and made["prediction_length"] is None:
+        made |= {"prediction_length": 8, "context_length": 16}
+    if isinstance(made.get("encoder_in_channels"), list):
+        made["encoder_in_channels"] = [32, 48, 64][-len(made["encoder_in_channels"]) :]
+    layers = made.get("num_hidden_layers")
+    if isinstance(made.get("per_layer_config"), dict) and isinstance(layers, int):
+        own = made["per_layer_config"]
+        made["per_layer_config"] = {key: own[key] for key in own if int(key) < layers}
+
+
+def _with_stages(settings: Settings, made: Settings) -> None:
+    """Let a backbone whose layers are taken out have as many layers as are taken."""
+    taken = made.get("out_features")
+    layers = settings.get("num_hidden_layers")
+    if not isinstance(taken, list) or not isinstance(layers, int) or "stage_names" not in made:
+        return
+    made |= {"num_hidden_layers": max(LAYERS, len(taken)), "out_indices": None}
+    made["out_features"] = [f"stage{number + 1}" for number in range(len(taken))]
+    if len(taken) == 1:
+        made["out_features"] = [f"stage{LAYERS}"]
+    del made["stage_names"]
 
 
 def _with_all_kinds(settings: Settings, made: Settings) -> None:
@@ -167,6 +206,17 @@ def _with_sections(made: Settings) -> None:
     """Let the sections of a rotary embedding of several axes make up half of the head."""
     for name in ("rope_parameters", "rope_scaling"):
         rope = made.get(name)
-        for each in [rope, *(rope.values() if isinstance(rope, dict) else [])]:
+        kinds = [rope, *rope.values()] if isinstance(rope, dict) else []
+        for each in kinds:
             if isinstance(each, dict) and isinstance(each.get("mrope_section"), list):
-                each["mrope_section"] = [4, 2, 2][: len(each["mrope_section"])]
+                each["mrope_section"] = _SECTIONS[: len(each["mrope_section"])]
+    if not re.search("vl|omni|glm.*v|ocr|glm_image|qwen3_5", str(made.get("model_type"))):
+        return
+    if "rope_parameters" in made and not made["rope_parameters"]:
+        made["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4}
+    rope = made.get("rope_parameters")
+    if isinstance(rope, dict) and "rope_type" in rope:
+        rope.setdefault("mrope_section", _SECTIONS)
+
+
+_SECTIONS = [4, 2, 2]

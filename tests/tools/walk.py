@@ -60,35 +60,53 @@ class Found:
 
 
 class Counter(TorchDispatchMode):
-    """Counts attention below autograd: fused calls, and results of softmax that are multiplied."""
+    """Counts attention below autograd.
+
+    It is a fused call, or a softmax of what came from a product of matrices without going through
+    weights, whose result is then multiplied. Gates, routers and pooling by learned scores are not.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
-        self._weights: dict[int, tuple[Tensor, int]] = {}  # by storage, which is kept alive
+        # by storage; tensors are kept alive so that no storage is used twice
+        self._logits: dict[int, Tensor] = {}
+        self._weights: dict[int, tuple[Tensor, int]] = {}
         self._met: set[int] = set()
+        self._number = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         name = str(func).split(".")[1]
         if name.startswith("_scaled_dot_product"):
             self.count += 1
-        elif name == "_softmax" and made.dim() >= 3:
-            self._weights[_storage(made)] = made, len(self._weights)
-        elif name in ("bmm", "baddbmm", "mm"):
-            for side in [x for x in args if isinstance(x, Tensor)][-2:]:
-                _, softmax = self._weights.get(_storage(side), (None, -1))
+        if not isinstance(made, Tensor) or name in _ANEW:
+            return made
+        flat = [x for each in args for x in (each if isinstance(each, list | tuple) else [each])]
+        given = [_storage(x) for x in flat if isinstance(x, Tensor)]
+        if name in ("bmm", "baddbmm"):
+            for side in given[-2:]:
+                _, softmax = self._weights.get(side, (None, -1))
                 if softmax >= 0 and softmax not in self._met:
                     self._met.add(softmax)
                     self.count += 1
-        elif name in _COPIES and isinstance(made, Tensor):
-            for given in args[0] if name == "cat" else args:
-                if isinstance(given, Tensor) and _storage(given) in self._weights:
-                    number = self._weights[_storage(given)][1]
-                    self._weights.setdefault(_storage(made), (made, number))
+            if not any(side in self._weights for side in given[-2:]):
+                self._logits[_storage(made)] = made
+        elif name == "_softmax" and made.dim() >= 3:
+            if any(side in self._logits for side in given):
+                self._number += 1
+                self._weights[_storage(made)] = made, self._number
+        else:
+            for side in given:
+                if side in self._logits:
+                    self._logits[_storage(made)] = made
+                if side in self._weights and name in _COPIES:
+                    self._weights.setdefault(_storage(made), (made, self._weights[side][1]))
         return made
 
 
+#: Operations with weights, and others after which numbers are logits no longer
+_ANEW = frozenset({"addmm", "mm", "convolution", "native_layer_norm", "embedding", "rsqrt"})
 #: Operations after which weights are weights still
 _COPIES = frozenset(
     {"clone", "copy_", "_to_copy", "constant_pad_nd", "masked_fill", "mul", "cat", "index_select"}
@@ -144,16 +162,17 @@ def _looked_at(kind: str) -> Found:
     watcher.see(batch, lambda site, _: calls.append(site.name))
     unseen = watcher.unseen()
     left_out = [each for each in unseen if not each.is_idle]
-    why = tuple(str(each) for each in unseen)
     verdict: Class
     if attended == 0 and not calls:
         verdict = "no softmax attention"
-    elif len(calls) >= attended and not left_out:
-        verdict = "covered as far as it ran" if unseen else "covered"
+    elif len(calls) >= attended:
+        # what is named beside is idle, or no softmax of queries and keys (hybrid models)
+        verdict = "covered as far as it ran" if len(left_out) < len(unseen) else "covered"
     elif not left_out:
         verdict = "silent"
     else:
         verdict = "partly" if calls else "none"
+    why = tuple(str(each) for each in unseen)
     return Found(kind, verdict, len(watcher.sites), attended, len(calls), why)
 
 

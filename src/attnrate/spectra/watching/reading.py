@@ -51,9 +51,13 @@ def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) 
     """Whether the keys of a call belong to another sequence than its queries.
 
     They do if the module was given another sequence, if its name or class says so, or if there are
-    more or fewer of them and no cache of earlier tokens.
+    more or fewer of them and no cache of earlier tokens. A class does not say so if it takes
+    another sequence and was given none (CrossAttention of Stable Diffusion does both).
     """
-    said = f"{path.rpartition('.')[2]} {type(module).__name__}".lower()
+    said = path.rpartition(".")[2].lower()
+    own = next((frame for frame in reversed(frames) if frame.module is module), None)
+    if own is None or _was_given_other(own) is not False:
+        said += f" {type(module).__name__}".lower()
     if any(word in said for word in _CROSS) or bool(getattr(module, "is_cross_attention", False)):
         return True
     cached = False
@@ -67,6 +71,13 @@ def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) 
         if frame.module is module:
             break
     return call.query.shape[2] != call.key.shape[2] and not cached
+
+
+def _was_given_other(frame: Frame) -> bool | None:
+    """Whether a module was given another sequence; None if it takes none."""
+    names = [name for name in _OTHERS if name in frame.takes]
+    given = frame.given()
+    return any(given.get(name) is not None for name in names) if names else None
 
 
 def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:
