@@ -155,7 +155,9 @@ class CrossAttention(nn.Module):
     def get_attention_scores(self, query: Tensor, key: Tensor) -> Tensor:
         if self.way == "bmm":
             return (torch.bmm(query, key.transpose(1, 2)) * self.scale).softmax(dim=-1)
-        empty = torch.empty(query.shape[0], query.shape[1], key.shape[1], dtype=query.dtype)
+        # torch.empty in diffusers: with beta=0 these numbers are never looked at
+        empty = torch.full((query.shape[0], query.shape[1], key.shape[1]), 7.0, dtype=query.dtype)
+        empty[0, 0, 0] = torch.nan
         scores = torch.baddbmm(empty, query, key.transpose(-1, -2), beta=0, alpha=self.scale)
         return scores.softmax(dim=-1).to(query.dtype)
 

@@ -92,6 +92,8 @@ class Products:
             return begun
         scaled = begun.times(found.alpha)
         assert scaled is not None
+        if found.beta == 0:
+            return scaled  # diffusers gives memory that nothing was written to
         return scaled.plus(found.added, found.beta) or lost
 
     def _edited(
