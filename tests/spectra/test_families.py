@@ -108,7 +108,11 @@ def calls_of(family: Family) -> list[tuple[Site, Call]]:
 def test_what_went_into_softmax_is_made_from_the_call(name: str) -> None:
     family = FAMILIES[name]
     truth = dense_attention(family.build("eager"), family.batch())
-    for (site, call), exact in zip(calls_of(family), truth, strict=True):
+    calls = calls_of(family)
+    biases = [call.bias for _, call in calls if call.bias is not None]
+    assert bool(biases) == family.bias
+    assert all(bias.abs().max() < 1e3 for bias in biases)  # what hides keys is no part of it
+    for (site, call), exact in zip(calls, truth, strict=True):
         S = exact.key.shape[2]
         entered = exact.entered[..., :S]
         seen = entered > _HIDDEN
@@ -143,3 +147,9 @@ def test_attention_in_blocks_is_named_and_not_profiled() -> None:
     config = LongformerConfig(**sizes, intermediate_size=20, vocab_size=60, attention_window=4)
     with pytest.raises(InputError, match=r"none of the attention.*LongformerSelfAttention.*blocks"):
         ar.profile(LongformerModel(config), FAMILIES["bert"].batch(), cut_inputs=0)
+
+
+def test_latent_attention_has_values_of_another_size() -> None:
+    family = FAMILIES["deepseek_v3"]
+    found = ar.profile(family.build(), family.batch(), cut_inputs=0)
+    assert [(layer.m_h, layer.m_v) for layer in found.layers] == [(10, 7), (10, 7)]
