@@ -19,7 +19,7 @@ from torch.nn import functional
 from attnrate.errors import InputError
 from attnrate.spectra.adapters.hooks import split
 from attnrate.spectra.capture import Call, Edit, See, Site
-from attnrate.spectra.watching.reading import is_bias
+from attnrate.spectra.watching.reading import bias_in
 
 Tensor = torch.Tensor
 Given = dict[str, Any]
@@ -185,7 +185,7 @@ def _masks(
     if mask is not None:
         many = (-1, given["num_heads"], *mask.shape[-2:])
         mask = _hiding(mask.reshape(many) if mask.dim() == 3 else mask[None, None])
-        if mask.shape[1] > 1 and is_bias(mask):
+        if mask.shape[1] > 1 and bias_in(mask) is mask:
             mask, bias = None, mask
     padding = given.get("key_padding_mask")
     if padding is None:

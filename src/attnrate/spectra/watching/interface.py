@@ -15,7 +15,7 @@ from torch import nn
 
 from attnrate.spectra.capture import Call, Mask
 from attnrate.spectra.watching.desk import Desk
-from attnrate.spectra.watching.reading import function_mask
+from attnrate.spectra.watching.reading import bias_and_mask, function_mask
 
 Tensor = torch.Tensor
 
@@ -52,7 +52,9 @@ def watch_interface(desk: Desk) -> Iterator[None]:
             if desk.sees:
                 eager = name in (None, "eager")
                 mask = mask_of(module, query, key, attention_mask, eager, rest)
-                desk.seen(module, run, _call((query, key, value), mask, rest, made))
+                with torch._C.DisableTorchFunction():
+                    call = _call((query, key, value), mask, rest, made)
+                desk.seen(module, run, call)
             return made
 
         return watched
@@ -70,6 +72,12 @@ def _call(
     scale, bias = rest.get("scaling"), rest.get("position_bias")
     if bias is not None and not bool(bias.any()):
         bias = None  # T5 passes zeros where a layer has none
+    whole = mask[0]
+    if bias is None and isinstance(whole, Tensor):
+        # BEiT and Swin pass their position bias as a mask of each head
+        bias, rest_of_mask = bias_and_mask(whole)
+        mask = rest_of_mask, mask[1]
+        bias = None if bias is None else bias.expand(-1, -1, query.shape[2], -1)
     sinks = rest.get("s_aux", rest.get("sinks"))
     output = made[0] if isinstance(made, tuple) else made
     batch, heads, T = query.shape[:3]

@@ -13,7 +13,7 @@ from attnrate.spectra.watching.axes import Axes, lead_axes
 from attnrate.spectra.watching.desk import Desk
 from attnrate.spectra.watching.product import OPERATIONS
 from attnrate.spectra.watching.products import Products, in_groups
-from attnrate.spectra.watching.reading import head_count, is_bias
+from attnrate.spectra.watching.reading import bias_and_mask, head_count
 from attnrate.spectra.watching.traces import FOLLOWED
 
 Tensor = torch.Tensor
@@ -104,14 +104,17 @@ class Operations(TorchFunctionMode):
         made = func(*args, **kwargs)
         if self._desk.sees:
             mask = _mask(lead, given, own.shape[2], key.shape[2])
-            added = mask is not None and mask.shape[1] > 1 and is_bias(mask)
+            bias = None
+            if mask is not None:
+                with torch._C.DisableTorchFunction():
+                    bias, mask = bias_and_mask(mask)
             call = Call(
                 own,
                 key,
                 value,
                 query.shape[-1] ** -0.5 if given["scale"] is None else float(given["scale"]),
-                mask=None if added else mask,
-                bias=mask.expand(-1, -1, own.shape[2], -1) if mask is not None and added else None,
+                mask=mask,
+                bias=None if bias is None else bias.expand(-1, -1, own.shape[2], -1),
                 output=lead.ending(*made.shape[-2:]).canonical(made),
             )
             self._desk.seen(module, run, call)

@@ -92,6 +92,8 @@ class Products:
             return begun
         scaled = begun.times(found.alpha)
         assert scaled is not None
+        if found.beta == 0:
+            return scaled  # diffusers gives memory that nothing was written to
         return scaled.plus(found.added, found.beta) or lost
 
     def _edited(
@@ -106,10 +108,10 @@ class Products:
 
     def follow(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], made: Any) -> None:
         """Follow logits or weights through an operation that was done."""
+        if name == "softmax":  # noted also where no trace has come this far
+            self._desk.did("softmax")
         if not len(self._traces) or not isinstance(made, Tensor):
             return
-        if name == "softmax":
-            self._desk.did("softmax")
         given = (*args, *kwargs.values())
         if given and isinstance(given[0], list | tuple):
             given = (*given[0], *given[1:])

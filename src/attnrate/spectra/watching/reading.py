@@ -51,9 +51,13 @@ def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) 
     """Whether the keys of a call belong to another sequence than its queries.
 
     They do if the module was given another sequence, if its name or class says so, or if there are
-    more or fewer of them and no cache of earlier tokens.
+    more or fewer of them and no cache of earlier tokens. A class does not say so if it takes
+    another sequence and was given none (CrossAttention of Stable Diffusion does both).
     """
-    said = f"{path.rpartition('.')[2]} {type(module).__name__}".lower()
+    said = path.rpartition(".")[2].lower()
+    own = next((frame for frame in reversed(frames) if frame.module is module), None)
+    if own is None or _was_given_other(own) is not False:
+        said += f" {type(module).__name__}".lower()
     if any(word in said for word in _CROSS) or bool(getattr(module, "is_cross_attention", False)):
         return True
     cached = False
@@ -69,6 +73,13 @@ def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) 
     return call.query.shape[2] != call.key.shape[2] and not cached
 
 
+def _was_given_other(frame: Frame) -> bool | None:
+    """Whether a module was given another sequence; None if it takes none."""
+    names = [name for name in _OTHERS if name in frame.takes]
+    given = frame.given()
+    return any(given.get(name) is not None for name in names) if names else None
+
+
 def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:
     """The call with each key head once, where all query heads of a group were given a copy."""
     heads, groups = call.key.shape[1], head_count(frames, _KEY_HEADS)
@@ -82,12 +93,29 @@ def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:
     return replace(call, key=call.key[:, ::copies], value=call.value[:, ::copies])
 
 
-def is_bias(added: Tensor) -> bool:
-    """Whether what is added to logits has values of its own, and not only zeros and what hides."""
+def bias_in(added: Tensor) -> Tensor | None:
+    """The values that are added to logits beside zeros and what hides; None if there are none.
+
+    Returns:
+        The values, with 0 where a key is hidden. Some models add bias and mask as one (ALiBi in
+        Falcon).
+
+    """
     if added.dtype == torch.bool or added.shape[-1] == 1 or not added.numel():
-        return False
+        return None
     least, most = (float(x) for x in torch.aminmax(added.detach()))
-    return least > HIDES and (least != 0 or most != 0)
+    if least > HIDES:
+        return added if least != 0 or most != 0 else None
+    shown = added.detach().masked_fill(added <= HIDES, 0.0)
+    return shown if bool(shown.any()) else None
+
+
+def bias_and_mask(whole: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """A mask of each head as the bias that is in it, if there is one, and the rest."""
+    bias = bias_in(whole) if whole.shape[1] > 1 else None
+    if bias is None or bias is whole:
+        return bias, whole if bias is None else None
+    return bias, whole.detach() - bias
 
 
 def function_mask(allowed: Callable[..., Tensor], query: Tensor, key: Tensor) -> Mask:
@@ -120,6 +148,37 @@ def kept_keys(call: Call) -> Bool[Tensor, "rows S"] | None:
     return None if bool(seen.all()) else seen
 
 
+def said_padding(call: Call, frames: Sequence[Frame]) -> Bool[Tensor, "rows S"] | None:
+    """Which tokens are padding by the attention_mask that the model was given, if it fits."""
+    given = frames[0].given().get("attention_mask") if frames else None
+    shape = call.query.shape[0], call.query.shape[2]
+    if (
+        not isinstance(given, Tensor)
+        or tuple(given.shape) != shape
+        or shape[1] != call.key.shape[2]
+    ):
+        return None
+    return given == 0
+
+
+def _without_own(
+    call: Call, said: Bool[Tensor, "rows S"], keys: Bool[Tensor, "rows S"] | None
+) -> Bool[Tensor, "rows S"] | None:
+    """The keys that are no padding, where padding sees itself (XLNet lets every token do so)."""
+    if call.mask is None:
+        return keys
+    T = call.query.shape[2]
+    others = torch.zeros_like(said)
+    for start in range(0, T, _BLOCK):
+        rows = slice(start, min(start + _BLOCK, T))
+        part = _rows(call.mask, rows)
+        open_ = (part if part.dtype == torch.bool else part > HIDES)[:, 0]
+        own = torch.arange(rows.start, rows.stop, device=said.device)
+        others |= (open_ & (own[:, None] != torch.arange(T, device=said.device))).any(-2)
+    hidden = said & ~others
+    return ~hidden if keys is None else keys & ~hidden
+
+
 def _rows(mask: Mask, rows: slice) -> Float[Tensor, "#rows #heads #t S"] | Bool[Tensor, "..."]:
     assert mask is not None
     if isinstance(mask, Tensor):
@@ -133,13 +192,22 @@ class Padding:
     def __init__(self) -> None:
         self._last: list[tuple[int, int, Tensor | None]] = []
 
-    def of(self, call: Call, cross: bool) -> Kept:
+    def of(self, call: Call, cross: bool, said: Tensor | None = None) -> Kept:
         """Which queries and keys of a call count.
 
         The queries of self attention are its keys. Those of cross attention are the tokens of the
         last self attention with as many tokens.
+
+        Args:
+            call: The call.
+            cross: Whether it is cross attention.
+            said: The tokens (rows, S) that are padding by the model's own argument, if there is one
+                that fits; it counts for tokens that none but they themselves see.
+
         """
         keys = kept_keys(call) if call.kept[1] is None else call.kept[1]
+        if not cross and said is not None and bool((said if keys is None else said & keys).any()):
+            keys = _without_own(call, said, keys)
         size = call.query.shape[0], call.query.shape[2]
         if not cross:
             queries = keys if call.kept[0] is None else call.kept[0]

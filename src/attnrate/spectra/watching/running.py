@@ -23,8 +23,12 @@ class Frame:
 
     def given(self) -> dict[str, Any]:
         """The arguments by name."""
-        names = _names(type(self.module).forward)
-        return dict(zip(names, self.args, strict=False)) | self.kwargs
+        return dict(zip(self.takes, self.args, strict=False)) | self.kwargs
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The names of all arguments that its forward takes."""
+        return _names(type(self.module).forward)
 
 
 class Running:

@@ -16,7 +16,7 @@ from torch import nn
 from attnrate.spectra.attention import HIDES
 from attnrate.spectra.watching.axes import TWO, Axes
 from attnrate.spectra.watching.product import TURNS, order_of
-from attnrate.spectra.watching.reading import is_bias
+from attnrate.spectra.watching.reading import bias_in
 
 Tensor = torch.Tensor
 
@@ -94,9 +94,14 @@ class Logits:
         if self.cap is not None:
             return None
         added = _aligned(other, self.axes)
-        if added is None or self.sinks is not None or not is_bias(added):
+        if added is None or self.sinks is not None:
             return self
-        own = self.axes.canonical(added.detach())
+        # XLNet subtracts its mask
+        bias = bias_in(-added if factor < 0 else added)
+        if bias is None:
+            return self
+        own = self.axes.canonical(bias.detach())
+        factor = abs(factor)
         return replace(self, biases=(*self.biases, (own, factor)))
 
 

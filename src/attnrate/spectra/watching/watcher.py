@@ -24,7 +24,12 @@ from attnrate.spectra.watching.desk import Did
 from attnrate.spectra.watching.flex import watch_flex
 from attnrate.spectra.watching.interface import watch_interface
 from attnrate.spectra.watching.operations import Operations
-from attnrate.spectra.watching.reading import Padding, is_cross, with_shared_keys
+from attnrate.spectra.watching.reading import (
+    Padding,
+    is_cross,
+    said_padding,
+    with_shared_keys,
+)
 from attnrate.spectra.watching.rotation import Rotation
 from attnrate.spectra.watching.running import Frame, Running
 from attnrate.spectra.watching.unseen import Evidence, Unseen, looks_like_attention, unseen_of
@@ -271,7 +276,7 @@ class _Pass:
         call = with_shared_keys(call, self.frames)
         cross = is_cross(path, module, self.frames, call)
         turned, plain = self.rotation.plain(call)
-        kept = self._padding.of(call, cross)
+        kept = self._padding.of(call, cross, said_padding(call, self.frames))
         key = (id(module), "", run)
         site = self._watcher._known.get(key)
         if site is None:
@@ -292,6 +297,8 @@ class _Pass:
         number = id(site.module), site.name
         self._runs[number] += 1
         run = self._runs[number]
+        if call.query.shape[2] != call.key.shape[2]:
+            site = replace(site, kind="cross")  # as a probe that gathers an image into one token
         if run > 1:
             site = replace(site, name=f"{site.name}#{run}", run=run)
         with _unwatched():
