@@ -207,8 +207,8 @@ def test_wrong_words_are_refused_before_a_model_is_opened(
     assert "no/such/model" not in refused[number]
 
 
-def test_the_absence_of_a_model_is_not_what_is_said_first() -> None:
-    asked = ("profile", "no/such/model", "--inputs", "no.npz")
+def test_the_absence_of_a_model_is_not_what_is_said_first(folder: Path) -> None:
+    asked = ("profile", "no/such/model", "--inputs", folder / "ids.npz")
     done = attnrate(*asked, "--budget", "0")
     assert done.returncode == 2
     assert "--budget must be a whole number of at least 1" in done.stderr

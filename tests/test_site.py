@@ -202,8 +202,8 @@ def test_the_page_of_types_lists_fields_and_no_public_name(site: Path) -> None:
 
     page = (site / "reference" / "types.html").read_text(encoding="utf-8")
     assert {*re.findall(r"<h[23] id=\"[^\"]+\">(\w+)<", page)} & {*ar.__all__} == set()
-    loss = _text(site / "reference" / "types.html", "attnrate.spectra.cut.Loss")
-    assert "weights: The share of attention that moves" in loss
+    cut = _text(site / "reference" / "types.html", "attnrate.spectra.cut.Cut")
+    assert "weights: The share of attention that moves" in cut
 
 
 def test_the_reference_shows_annotated_types_as_checkers_see_them(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ from .spectra.monitor.monitor import Monitor as Monitor
 from .spectra.monitor.options import MonitorSettings as MonitorSettings
 from .spectra.monitor.trainer import trainer_callback as trainer_callback
 from .spectra.profile import profile as profile
-from .spectra.watching.watcher import Unseen as Unseen
+from .spectra.watching.unseen import Unseen as Unseen
 from .spectra.layer import LayerSpectra as LayerSpectra
 from .spectra.result import Profile as Profile
 from .spectra.saved import load_profile as load_profile

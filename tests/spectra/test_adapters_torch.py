@@ -64,8 +64,9 @@ def test_weights_and_output_can_be_made_from_the_call(
         tokens = tuple(x.transpose(0, 1) for x in tokens)
     call, (output, weights) = watched(model, *tokens, **masks, average_attn_weights=False)
     logits = call.scale * call.query @ call.key.mT
-    if call.mask is not None:
-        logits = logits + call.mask
+    for added in (call.mask, call.bias):
+        if added is not None:
+            logits = logits + added
     assert torch.allclose(logits.softmax(-1), weights, atol=1e-6)
     mixed = (weights @ call.value).transpose(1, 2).flatten(2) @ model.out_proj.weight.T
     mixed = mixed if model.out_proj.bias is None else mixed + model.out_proj.bias

@@ -12,7 +12,7 @@ from torch import nn
 import attnrate as ar
 from attnrate.errors import InputError
 from attnrate.spectra.digest import weights_digest
-from attnrate.spectra.watching.watcher import Unseen
+from attnrate.spectra.watching.unseen import Unseen
 
 Batches = list[dict[str, torch.Tensor]]
 

@@ -23,6 +23,7 @@ from attnrate.spectra.dealt import threads_of
 from attnrate.spectra.digest import formats_of, weights_digest
 from attnrate.spectra.gather import Gathered, Piece, piece_of
 from attnrate.spectra.picked import Picked
+from attnrate.spectra.placement import Precision
 from attnrate.spectra.runners import runner_of
 from attnrate.spectra.watching.watcher import Memory, Watcher
 from attnrate.spectra.worker import NO_MODEL, Answer, Source, measure
@@ -155,10 +156,15 @@ def test_workers_open_the_model_from_its_folder_or_are_sent_it(
     assert not ray.is_initialized()
 
 
-def source_of(digest: str | None, path: str | None, formats: list[str] | None = None) -> Source:
+def source_of(
+    digest: str | None,
+    path: str | None,
+    formats: list[str] | None = None,
+    dtype: Precision = "float32",
+) -> Source:
     there = ["torch.float32 cpu"] if formats is None else formats
     threads = torch.get_num_threads()
-    return Source(digest, there, path, (), Picked(None), Memory(), threads)
+    return Source(digest, there, path, "cpu", dtype, (), Picked(None), Memory(), threads)
 
 
 def test_a_worker_says_what_the_driver_would_have_seen(vit: ar.LoadedModel) -> None:
@@ -191,6 +197,15 @@ def test_a_worker_does_not_take_the_same_weights_in_another_number_format(
     assert weights_digest(vit.model.double()) == digest
     other = source_of(digest, str(vit.folder), formats_of(vit.model))
     assert measure(other, [], []) == NO_MODEL
+
+
+def test_a_worker_opens_the_model_in_the_number_format_of_the_run(vit: ar.LoadedModel) -> None:
+    digest = weights_digest(vit.model)
+    half = vit.model.to(torch.bfloat16)
+    rounded = weights_digest(half)
+    assert rounded != digest
+    narrow = source_of(rounded, str(vit.folder), formats_of(half), "bfloat16")
+    assert isinstance(measure(narrow, [], []), Answer)
 
 
 @pytest.mark.parametrize(

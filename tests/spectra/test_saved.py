@@ -19,7 +19,7 @@ from attnrate.spectra.cut import Cut
 from attnrate.spectra.estimate import Gram
 from attnrate.spectra.layer import LayerSpectra
 from attnrate.spectra.saved import DATA
-from attnrate.spectra.watching.watcher import Unseen
+from attnrate.spectra.watching.unseen import Unseen
 
 ODD = np.array([0.0, -0.0, 5e-324, 1e308, -1e-30, 1 / 3])
 

@@ -57,8 +57,18 @@ class GivenInputs:
             if self.text is None and value is not None:
                 raise InputError(f"--{name} is for --text", value, f"Leave --{name} out.")
         self._budget()
-        from attnrate.spectra.inputs.checks import require_file, require_folder
         from attnrate.spectra.inputs.files import table_kind
+
+        if self.text is not None and self.column is not None and table_kind(self.text) is None:
+            raise InputError(
+                f"--column is for tables, and {self.text.name} is none by the ending of its name",
+                self.column,
+                "Tables end in .jsonl, .json, .csv, .tsv or .parquet.",
+            )
+
+    def require_there(self) -> None:
+        """Raise an InputError unless the file or folder of the inputs is there."""
+        from attnrate.spectra.inputs.checks import require_file, require_folder
 
         for folder, things in ((self.images, "images"), (self.sound, "sound")):
             if folder is not None:
@@ -66,12 +76,6 @@ class GivenInputs:
         for file in (self.text, self.inputs):
             if file is not None:
                 require_file("path", file)
-        if self.text is not None and self.column is not None and table_kind(self.text) is None:
-            raise InputError(
-                f"--column is for tables, and {self.text.name} is none by the ending of its name",
-                self.column,
-                "Tables end in .jsonl, .json, .csv, .tsv or .parquet.",
-            )
 
     def _budget(self) -> int | None:
         """The number of tokens to read."""

@@ -73,9 +73,13 @@ class Measuring:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """While it is open, the cluster is: it is looked for before a large model is opened."""
+        """While it is open, the cluster is: it is looked for before a large model is opened.
+
+        So are the files of inputs.
+        """
         from attnrate.spectra.runners import runner_of
 
+        self.inputs.require_there()
         with runner_of(self.engine, self.workers).session(), self._kept():
             yield
 

@@ -169,8 +169,8 @@ def profile(
     device_map: Annotated[
         str | None,
         typer.Option(
-            help="auto spreads the layers over GPUs, memory and disk, for a model that does not "
-            "fit on the device (default: all on the device).",
+            help="With auto, layers are spread over GPUs, memory and disk, for a model that does "
+            "not fit on the device (default: all on the device).",
             metavar="auto",
             autocompletion=words("auto"),
         ),

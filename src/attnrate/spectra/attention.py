@@ -56,7 +56,7 @@ def weights(
         logits = logits.masked_fill(hidden, torch.finfo(logits.dtype).min)
     if call.sinks is None:
         return logits.softmax(-1)
-    sinks = call.sinks.to(logits)[None, :, None, None].expand(*logits.shape[:3], 1)
+    sinks = _part(call.sinks, rows).to(logits).expand(*logits.shape[:3], 1)
     return torch.cat([logits, sinks], -1).softmax(-1)[..., :-1]
 
 
@@ -69,10 +69,10 @@ def understood(call: Call, kept: tuple[Tensor | None, Tensor | None]) -> bool:
     if call.output is None:
         return True
     rows = slice(0, min(_ROWS, call.query.shape[2]))
-    shared = call.query.shape[1] // call.key.shape[1]
+    heads = call.query.shape[1]
     one = _first_row(call)
     query = one.query[:, :, rows].float()
-    key, value = (x.float().repeat_interleave(shared, 1) for x in (one.key, one.value))
+    key, value = (x.float().repeat_interleave(heads // x.shape[1], 1) for x in (one.key, one.value))
     keys = None if kept[1] is None else kept[1][:1]
     if keys is not None:
         hidden = ~keys[:, None, :, None]
@@ -103,6 +103,7 @@ def _first_row(call: Call) -> Call:
         value=call.value[:1],
         mask=whole[:1] if isinstance(whole, Tensor) else whole and first,
         bias=None if call.bias is None else call.bias[:1],
+        sinks=None if call.sinks is None else call.sinks[:1],
         plain=None,
         output=None,
         kept=(None, None),

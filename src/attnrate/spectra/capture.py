@@ -78,7 +78,7 @@ class Call:
         plain: Queries and keys before the rotation, where there is one.
         kept: Which queries and keys are no padding, if the call itself knows.
         softcap: A bound c that logits L are given before bias and mask, c · tanh(L / c).
-        sinks: A logit of each head for attention to no token.
+        sinks: Logits for attention to no token, of each head, or of each query and head.
         output: What the model made of the call, to hold what is known of it against.
 
     """
@@ -95,7 +95,7 @@ class Call:
     )
     kept: Kept = (None, None)
     softcap: float | None = None
-    sinks: Float[Tensor, " heads"] | None = None
+    sinks: Float[Tensor, "#batch heads #T 1"] | None = None
     output: Float[Tensor, "batch heads T m_v"] | None = None
 
 

@@ -27,7 +27,14 @@ from attnrate.spectra.watching.watcher import Watcher
 from attnrate.statistics import Interval, mean, paired_difference
 
 Tensor = torch.Tensor
-Metric: TypeAlias = Callable[[nn.Module, Any], float | Tensor | np.ndarray | Sequence[float]]
+Judged: TypeAlias = float | Tensor | np.ndarray | Sequence[float]
+"""What a metric gives: one number, or one for each input."""
+
+Metric: TypeAlias = (
+    Callable[[nn.Module, Tensor], Judged]
+    | Callable[[nn.Module, dict[str, Tensor]], Judged]
+    | Callable[[nn.Module, Batch], Judged]
+)
 """What a user judges a model by: a function of the torch module and a batch, which runs the module.
 
 The batch is one of those that were given to `check`, on the module's device. The function returns
@@ -213,8 +220,10 @@ def _judged(model: nn.Module, metric: Metric, batch: Batch, when: str) -> list[f
     """What a metric gives for a batch: one number, or one for each input."""
     placed = batches.placed(model, batch)
     device = next(iter([placed] if isinstance(placed, Tensor) else placed.values())).device
+    # whoever wrote the metric knows what kind of batch it is given
+    judge = cast(Callable[[nn.Module, Batch], Judged], metric)
     with batches.at_rest(model), batches.same_random_numbers(device):
-        found = metric(model, placed)
+        found = judge(model, placed)
     count = batches.size(batch)
     wanted = f"the metric must return a number, or one for each of the {count} inputs of a batch"
     try:

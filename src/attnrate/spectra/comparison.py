@@ -124,8 +124,10 @@ class Comparison(Shown):
 
     Examples:
         >>> import torch
-        >>> model = ar.Transformer(2, 1, n=8, m_h=4, heads=2)
-        >>> inputs = torch.rand(8, 16, 2)
+        >>> model = ar.Transformer(4, 1, n=8, m_h=4, heads=2)
+        >>> for part in (model.W_Q, model.W_K):
+        ...     _ = torch.nn.init.orthogonal_(part.weight)
+        >>> inputs = torch.randn(8, 32, 4)
         >>> before = ar.profile(model, inputs, name="whole")
         >>> _ = model.W_Q.weight.data[:3].zero_()  # three of four dimensions of head 0
         >>> found = ar.compare(before, ar.profile(model, inputs, name="smaller"))

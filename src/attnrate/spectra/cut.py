@@ -114,9 +114,9 @@ def projection(query: Gram, key: Gram, ranks: Sequence[int], gauge: bool) -> Pro
 def loss(call: Call, cut: Projection, kept: Kept) -> Loss:
     """The change of a call's attention weights and outputs when its queries are cut."""
     query = _emptied(call.query, kept[0])
-    shared = query.shape[1] // call.key.shape[1]
     key, value = (
-        _emptied(x.repeat_interleave(shared, 1), kept[1]).float() for x in (call.key, call.value)
+        _emptied(x.repeat_interleave(query.shape[1] // x.shape[1], 1), kept[1]).float()
+        for x in (call.key, call.value)
     )
     # In float64: an oblique projection may have large entries that cancel.
     short = _projected(query, cut).float()

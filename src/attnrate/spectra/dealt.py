@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -23,6 +23,7 @@ from attnrate.spectra.digest import formats_of
 from attnrate.spectra.gather import Piece, piece_of
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of
 from attnrate.spectra.picked import Picked
+from attnrate.spectra.placement import Precision, plain_name
 from attnrate.spectra.runners import Held, Work
 from attnrate.spectra.worker import NO_MODEL, Answer, Source, measure
 
@@ -83,10 +84,13 @@ class _Deal:
         self._running: deque[tuple[list[Held], Any]] = deque()
         self._threads = threads_of(self._cpus(), workers)
         self._looked, self._seats = -_LOOK_AGAIN, 1
+        path, device, dtype = _opening(work.model)
         self._source = Source(
             digest=work.digest,
             formats=formats_of(module_of(work.model)),
-            path=_path(work.model),
+            path=path,
+            device=device,
+            dtype=dtype,
             order=tuple(work.gathered.order),
             picked=_by_name(work.picked, work.gathered.order),
             memory=work.watcher.memory(),
@@ -211,12 +215,19 @@ def _seats(cpus: Sequence[int], threads: int) -> int:
     return sum(each // threads for each in cpus)
 
 
-def _path(model: ModelLike) -> str | None:
-    """Where workers may find the model; None if they have to be given the model itself."""
+def _opening(model: ModelLike) -> tuple[str | None, str, Precision]:
+    """Where workers may find the model, and the device and number format in which they open it.
+
+    The path is None if they have to be given the model itself.
+    """
     if not isinstance(model, LoadedModel) or registered():
-        return None
+        return None, "cpu", "float32"
     folder = model.folder.absolute()
-    return str(folder if model.gguf is None else folder / model.gguf)
+    path = folder if model.gguf is None else folder / model.gguf
+    for dtype in get_args(Precision):
+        if dtype == plain_name(model.dtype):
+            return str(path), model.device.type, dtype
+    return None, model.device.type, "float32"
 
 
 def _by_name(picked: Picked, order: Sequence[str]) -> Picked:

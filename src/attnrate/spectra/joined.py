@@ -7,7 +7,7 @@ from attnrate.errors import InputError
 from attnrate.spectra.gather import Gathered, Piece
 from attnrate.spectra.layer import FACTS, LayerSpectra
 from attnrate.spectra.result import Profile
-from attnrate.spectra.watching.watcher import Unseen
+from attnrate.spectra.watching.unseen import Unseen
 
 #: What all records of a layer agree on; whether a mask is causal is read from each input
 _ALIKE = tuple(name for name in FACTS if name not in ("name", "causal"))

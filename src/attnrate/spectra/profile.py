@@ -35,7 +35,8 @@ from attnrate.spectra.picked import Layers, Picked, require_layers
 from attnrate.spectra.result import Profile
 from attnrate.spectra.resume import State, require_resume
 from attnrate.spectra.runners import Held, Work, runner_of
-from attnrate.spectra.watching.watcher import Unseen, Watcher
+from attnrate.spectra.watching.unseen import Unseen
+from attnrate.spectra.watching.watcher import Watcher
 from attnrate.words import Gauge, GaugeLike, require_gauge
 
 #: Frames between a public function that is `checked` and whoever calls it

@@ -25,7 +25,7 @@ from attnrate.spectra.measures import (
     stable_rank,
 )
 from attnrate.spectra.parts import parts_of
-from attnrate.spectra.watching.watcher import Unseen
+from attnrate.spectra.watching.unseen import Unseen
 from attnrate.theory.decay import Decay, fit_decay
 from attnrate.words import Gauge, require_gauge
 

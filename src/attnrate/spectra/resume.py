@@ -8,11 +8,13 @@ other inputs are mixed in.
 import os
 import time
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
 from attnrate.errors import InputError, StoreError
@@ -204,7 +206,7 @@ class State:
             "request": self._request,
             "count": piece.batches,
             "order": list(piece.order),
-            "memory": [dict(memory.met), dict(memory.doubted), dict(memory.lost), [*memory.ran]],
+            "memory": asdict(memory),
             "layers": packed.layers(piece.layers),
         }
         try:
@@ -271,13 +273,7 @@ def _digests(arrays: dict[str, Any]) -> list[bytes]:
 
 
 def _memory(value: object) -> Memory:
-    if not isinstance(value, list) or len(value) != 4:
-        raise BrokenError("it does not say what was seen")
-    *tables, ran = value
-    if not all(isinstance(each, dict) for each in tables) or not isinstance(ran, list):
-        raise BrokenError("it does not say what was seen")
-    words = [word for each in tables for word in each.values()] + ran
-    if not all(isinstance(word, str) for word in words):
-        raise BrokenError("it does not say what was seen")
-    met, doubted, lost = tables
-    return Memory(met, doubted, lost, tuple(ran))
+    try:
+        return TypeAdapter(Memory).validate_python(value)
+    except ValidationError as problem:
+        raise BrokenError("it does not say what was seen") from problem

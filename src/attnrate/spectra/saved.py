@@ -11,7 +11,7 @@ from attnrate.settings import by, checked
 from attnrate.spectra.arrays_file import read_packed, write_packed
 from attnrate.spectra.packed import BrokenError, Facts, Packed, unpack
 from attnrate.spectra.result import Profile
-from attnrate.spectra.watching.watcher import Unseen
+from attnrate.spectra.watching.unseen import Unseen
 from attnrate.words import GAUGES
 
 DATA = "moments.safetensors"

@@ -16,6 +16,7 @@ from attnrate.spectra.gather import Gathered, Piece, piece_of
 from attnrate.spectra.load import load_model
 from attnrate.spectra.packed import Facts, Packed, unpack
 from attnrate.spectra.picked import Picked
+from attnrate.spectra.placement import Precision
 from attnrate.spectra.runners import Held
 from attnrate.spectra.watching.watcher import Memory, Watcher
 
@@ -31,6 +32,8 @@ class Source:
         digest: The digest of the model's weights, by which files are known to hold it.
         formats: Its number formats and devices, in which files have to be opened as well.
         path: A folder or file with the model, if it was opened from one.
+        device: The kind of device on which workers open it.
+        dtype: The number format in which they open it.
         order: The names of the layers that ran on the first batch.
         picked: The layers that are asked for, by name.
         memory: What the first batch has shown.
@@ -42,6 +45,8 @@ class Source:
     digest: str | None
     formats: list[str]
     path: str | None
+    device: str
+    dtype: Precision
     order: tuple[str, ...]
     picked: Picked
     memory: Memory
@@ -128,7 +133,7 @@ def _opened(source: Source) -> nn.Module | None:
     if source.path is None or not Path(source.path).exists():
         return None
     try:
-        model = load_model(source.path).model
+        model = load_model(source.path, device=source.device, dtype=source.dtype).model
     except AttnrateError:  # the driver sends the model, or fails itself
         return None
     same = (weights_digest(model), formats_of(model)) == (source.digest, source.formats)

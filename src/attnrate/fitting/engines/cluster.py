@@ -1,6 +1,7 @@
 """A Ray cluster: finding it, connecting to it, and the error when it cannot be reached."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -60,12 +61,15 @@ class Cluster:
             return False
         here: dict[str, Any] = {"num_cpus": cpus, "include_dashboard": False}
         try:
-            self.ray.init(
-                address=self._address or "local",
-                log_to_driver=False,
-                logging_level="ERROR",
-                **({} if self._address else here),
-            )
+            with warnings.catch_warnings():
+                # Ray warns of what the error below says
+                warnings.filterwarnings("ignore", "Ray Client connection timed out", UserWarning)
+                self.ray.init(
+                    address=self._address or "local",
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    **({} if self._address else here),
+                )
         except (ConnectionError, RuntimeError, ValueError, OSError) as problem:
             where = f"at {self._address}" if self._address else "on this machine"
             raise WorkerError(

@@ -9,6 +9,7 @@ padding, which the fast path may fill with zeros.
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from torch.nn import functional
 from attnrate.errors import InputError
 from attnrate.spectra.adapters.hooks import split
 from attnrate.spectra.capture import Call, Edit, See, Site
+from attnrate.spectra.watching.reading import bias_in
 
 Tensor = torch.Tensor
 Given = dict[str, Any]
@@ -60,12 +62,14 @@ class MultiheadAttention:
         def watched(*args: Any, **kwargs: Any) -> Any:
             if not running:
                 return original(*args, **kwargs)
-            given = _SIGNATURE.bind(*args, **kwargs).arguments
+            given = arguments(args, kwargs)
             if see is not None:
-                see(running[0], _call(running[0], given, padding.get(id(running[0].module))))
+                see(running[0], call_of(given, padding.get(id(running[0].module))))
+            if edit is not None:
+                given = with_queries(given, partial(edit, running[0]))
             # under a watch of all operations torch would come back to this function
             with torch._C.DisableTorchFunction():
-                return original(**(given if edit is None else _edited(running[0], given, edit)))
+                return original(**given)
 
         def enter(site: Site) -> Callable[..., None]:
             return lambda *_: running.append(site)
@@ -117,27 +121,41 @@ def _site(path: str, part: nn.MultiheadAttention, across: bool) -> Site:
     )
 
 
-def _call(site: Site, given: Given, padding: Tensor | None) -> Call:
+def arguments(args: tuple[Any, ...], kwargs: Given) -> Given:
+    """The arguments of torch.nn.functional.multi_head_attention_forward by their names."""
+    return _SIGNATURE.bind(*args, **kwargs).arguments
+
+
+def call_of(given: Given, padding: Tensor | None = None) -> Call:
+    """The call of attention that torch's function makes of its arguments.
+
+    Args:
+        given: The arguments.
+        padding: Which queries are padding, if that is known from elsewhere.
+
+    """
+
     def made(name: str, weight: Tensor, bias: Tensor | None) -> Tensor:
         # detached: in training nothing may be saved for gradients, nor weights be kept by autocast
         own = None if bias is None else bias.detach()
         return functional.linear(given[name].detach(), weight.detach(), own)
 
+    heads = given["num_heads"]
     query, key, value = (
-        split(_batched(made(name, weight, bias)), site.heads)
+        split(_batched(made(name, weight, bias)), heads)
         for name, weight, bias in zip(("query", "key", "value"), *_projections(given), strict=True)
     )
-    mask, (queries, keys) = _masks(site, given, len(query))
+    mask, bias, (queries, keys) = _masks(given, len(query))
     if queries is None and padding is not None:
         queries = _kept(padding, len(query))
-    return Call(query, key, value, site.m_h**-0.5, mask, kept=(queries, keys))
+    return Call(query, key, value, query.shape[-1] ** -0.5, mask, bias, kept=(queries, keys))
 
 
-def _edited(site: Site, given: Given, edit: Edit) -> Given:
+def with_queries(given: Given, edited: Callable[[Tensor], Tensor]) -> Given:
     """The arguments with edited queries in place of the tokens, and the identity as W_Q."""
     (W_Q, W_K, W_V), (b_Q, b_K, b_V) = _projections(given)
     plain = functional.linear(given["query"], W_Q, b_Q)
-    query = edit(site, split(_batched(plain), site.heads)).transpose(1, 2).flatten(-2)
+    query = edited(split(_batched(plain), given["num_heads"])).transpose(1, 2).flatten(-2)
     return given | {
         "query": query.transpose(0, 1).reshape(plain.shape),
         "in_proj_weight": None,
@@ -160,21 +178,29 @@ def _projections(given: Given) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, An
 
 
 def _masks(
-    site: Site, given: Given, batch: int
-) -> tuple[Tensor | None, tuple[Tensor | None, Tensor | None]]:
-    """The mask that is added to the logits, and which queries and keys are no padding."""
-    mask = given.get("attn_mask")
+    given: Given, batch: int
+) -> tuple[Tensor | None, Tensor | None, tuple[Tensor | None, Tensor | None]]:
+    """What hides keys, the bias that is added, and which queries and keys are no padding."""
+    mask, bias = given.get("attn_mask"), None
     if mask is not None:
-        mask = (
-            mask.reshape(-1, site.heads, *mask.shape[-2:]) if mask.dim() == 3 else mask[None, None]
-        )
+        many = (-1, given["num_heads"], *mask.shape[-2:])
+        mask = _hiding(mask.reshape(many) if mask.dim() == 3 else mask[None, None])
+        if mask.shape[1] > 1 and bias_in(mask) is mask:
+            mask, bias = None, mask
     padding = given.get("key_padding_mask")
     if padding is None:
-        return mask, (None, None)
+        return mask, bias, (None, None)
     kept = _kept(padding, batch)
-    added = padding.reshape(batch, -1)[:, None, None, :]
+    added = _hiding(padding.reshape(batch, -1)[:, None, None, :])
     mask = added if mask is None else mask + added
-    return mask, (kept if given["query"] is given["key"] else None, kept)
+    return mask, bias, (kept if given["query"] is given["key"] else None, kept)
+
+
+def _hiding(mask: Tensor) -> Tensor:
+    """A mask that is added to the logits; torch's boolean ones are True where a key is hidden."""
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, -torch.inf)
 
 
 def _kept(padding: Tensor, batch: int) -> Tensor:

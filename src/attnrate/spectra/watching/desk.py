@@ -1,7 +1,7 @@
 """Where the sources of calls bring what they have seen of a model at work."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -10,6 +10,7 @@ from attnrate.spectra.capture import Call
 from attnrate.spectra.watching.running import Frame
 
 Tensor = torch.Tensor
+Did = Literal["product", "softmax"]
 
 
 @runtime_checkable
@@ -43,6 +44,9 @@ class Desk(Protocol):
 
     def seen(self, module: nn.Module, run: int, call: Call) -> None:
         """Take a call of a module."""
+
+    def did(self, what: Did) -> None:
+        """Take note that the modules at work multiply matrices, or compute softmax."""
 
     def lost(self, module: nn.Module, why: str) -> None:
         """Take note that attention of a module was seen and not understood."""

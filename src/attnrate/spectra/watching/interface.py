@@ -15,6 +15,7 @@ from torch import nn
 
 from attnrate.spectra.capture import Call, Mask
 from attnrate.spectra.watching.desk import Desk
+from attnrate.spectra.watching.reading import bias_and_mask, function_mask
 
 Tensor = torch.Tensor
 
@@ -51,7 +52,9 @@ def watch_interface(desk: Desk) -> Iterator[None]:
             if desk.sees:
                 eager = name in (None, "eager")
                 mask = mask_of(module, query, key, attention_mask, eager, rest)
-                desk.seen(module, run, _call((query, key, value), mask, rest, made))
+                with torch._C.DisableTorchFunction():
+                    call = _call((query, key, value), mask, rest, made)
+                desk.seen(module, run, call)
             return made
 
         return watched
@@ -69,6 +72,12 @@ def _call(
     scale, bias = rest.get("scaling"), rest.get("position_bias")
     if bias is not None and not bool(bias.any()):
         bias = None  # T5 passes zeros where a layer has none
+    whole = mask[0]
+    if bias is None and isinstance(whole, Tensor):
+        # BEiT and Swin pass their position bias as a mask of each head
+        bias, rest_of_mask = bias_and_mask(whole)
+        mask = rest_of_mask, mask[1]
+        bias = None if bias is None else bias.expand(-1, -1, query.shape[2], -1)
     sinks = rest.get("s_aux", rest.get("sinks"))
     output = made[0] if isinstance(made, tuple) else made
     batch, heads, T = query.shape[:3]
@@ -80,9 +89,14 @@ def _call(
         bias=bias,
         causal=mask[1],
         softcap=rest.get("softcap"),
-        sinks=None if sinks is None else sinks.detach().reshape(-1),
+        sinks=None if sinks is None else sinks.detach().reshape(_sink_shape(sinks)),
         output=output.transpose(1, 2) if fits else None,
     )
+
+
+def _sink_shape(sinks: Tensor) -> tuple[int, ...]:
+    """One logit for each head, or (batch, heads, T, 1) of them."""
+    return tuple(sinks.shape) if sinks.dim() == 4 else (1, -1, 1, 1)
 
 
 def mask_of(
@@ -94,19 +108,9 @@ def mask_of(
     Sdpa gets no mask where it only has to be causal. Flash gets at most which keys are padding, and
     its window as a number.
     """
-    batch, heads, T = query.shape[:3]
-    S, device = key.shape[2], key.device
+    T, S, device = query.shape[2], key.shape[2], key.device
     if mask is not None and not isinstance(mask, Tensor):
-        allowed = mask.mask_mod
-
-        def rows_of(rows: slice) -> Tensor:
-            """The mask of these rows only, because the whole mask may not fit into memory."""
-            b, h, t, s = (torch.arange(count, device=device) for count in (batch, heads, T, S))
-            axes = b.view(-1, 1, 1, 1), h.view(-1, 1, 1), t[None, None, rows, None], s
-            found: Tensor = allowed(*axes)
-            return found.expand(batch, -1, axes[2].shape[2], S)
-
-        return rows_of, False
+        return function_mask(mask.mask_mod, query, key), False
     if eager or (mask is not None and mask.dim() == 4):
         return mask, False
     causal = rest.get("is_causal")

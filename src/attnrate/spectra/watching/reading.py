@@ -1,6 +1,6 @@
 """What a call shows of its layer: self or cross attention, shared keys, padding."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -33,19 +33,31 @@ def head_count(frames: Sequence[Frame], names: tuple[str, ...] = _HEADS) -> int 
     for frame in reversed(frames[-_OUTWARD:]):
         for holder in (frame.module, getattr(frame.module, "config", None)):
             for name in names:
-                value = getattr(holder, name, None)
+                value = _setting(holder, name)
                 if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                     return value
     return None
+
+
+def _setting(holder: object, name: str) -> object:
+    """A setting of a module or of its configuration; None without it."""
+    try:
+        return getattr(holder, name, None)
+    except Exception:  # settings that differ from layer to layer cannot be asked for all of them
+        return None
 
 
 def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) -> bool:
     """Whether the keys of a call belong to another sequence than its queries.
 
     They do if the module was given another sequence, if its name or class says so, or if there are
-    more or fewer of them and no cache of earlier tokens.
+    more or fewer of them and no cache of earlier tokens. A class does not say so if it takes
+    another sequence and was given none (CrossAttention of Stable Diffusion does both).
     """
-    said = f"{path.rpartition('.')[2]} {type(module).__name__}".lower()
+    said = path.rpartition(".")[2].lower()
+    own = next((frame for frame in reversed(frames) if frame.module is module), None)
+    if own is None or _was_given_other(own) is not False:
+        said += f" {type(module).__name__}".lower()
     if any(word in said for word in _CROSS) or bool(getattr(module, "is_cross_attention", False)):
         return True
     cached = False
@@ -61,6 +73,13 @@ def is_cross(path: str, module: nn.Module, frames: Sequence[Frame], call: Call) 
     return call.query.shape[2] != call.key.shape[2] and not cached
 
 
+def _was_given_other(frame: Frame) -> bool | None:
+    """Whether a module was given another sequence; None if it takes none."""
+    names = [name for name in _OTHERS if name in frame.takes]
+    given = frame.given()
+    return any(given.get(name) is not None for name in names) if names else None
+
+
 def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:
     """The call with each key head once, where all query heads of a group were given a copy."""
     heads, groups = call.key.shape[1], head_count(frames, _KEY_HEADS)
@@ -72,6 +91,45 @@ def with_shared_keys(call: Call, frames: Sequence[Frame]) -> Call:
         if not bool((by_group == by_group[:, :, :1]).all()):
             return call
     return replace(call, key=call.key[:, ::copies], value=call.value[:, ::copies])
+
+
+def bias_in(added: Tensor) -> Tensor | None:
+    """The values that are added to logits beside zeros and what hides; None if there are none.
+
+    Returns:
+        The values, with 0 where a key is hidden. Some models add bias and mask as one (ALiBi in
+        Falcon).
+
+    """
+    if added.dtype == torch.bool or added.shape[-1] == 1 or not added.numel():
+        return None
+    least, most = (float(x) for x in torch.aminmax(added.detach()))
+    if least > HIDES:
+        return added if least != 0 or most != 0 else None
+    shown = added.detach().masked_fill(added <= HIDES, 0.0)
+    return shown if bool(shown.any()) else None
+
+
+def bias_and_mask(whole: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """A mask of each head as the bias that is in it, if there is one, and the rest."""
+    bias = bias_in(whole) if whole.shape[1] > 1 else None
+    if bias is None or bias is whole:
+        return bias, whole if bias is None else None
+    return bias, whole.detach() - bias
+
+
+def function_mask(allowed: Callable[..., Tensor], query: Tensor, key: Tensor) -> Mask:
+    """The mask of a function of the numbers of input, head, query and key, as flex has it."""
+    batch, heads, T = query.shape[:3]
+    S, device = key.shape[2], key.device
+
+    def rows_of(rows: slice) -> Tensor:
+        """The mask of these rows only, because the whole mask may not fit into memory."""
+        b, h, t, s = (torch.arange(count, device=device) for count in (batch, heads, T, S))
+        axes = b.view(-1, 1, 1, 1), h.view(-1, 1, 1), t[None, None, rows, None], s
+        return allowed(*axes).expand(batch, -1, axes[2].shape[2], S)
+
+    return rows_of
 
 
 def kept_keys(call: Call) -> Bool[Tensor, "rows S"] | None:
@@ -90,6 +148,37 @@ def kept_keys(call: Call) -> Bool[Tensor, "rows S"] | None:
     return None if bool(seen.all()) else seen
 
 
+def said_padding(call: Call, frames: Sequence[Frame]) -> Bool[Tensor, "rows S"] | None:
+    """Which tokens are padding by the attention_mask that the model was given, if it fits."""
+    given = frames[0].given().get("attention_mask") if frames else None
+    shape = call.query.shape[0], call.query.shape[2]
+    if (
+        not isinstance(given, Tensor)
+        or tuple(given.shape) != shape
+        or shape[1] != call.key.shape[2]
+    ):
+        return None
+    return given == 0
+
+
+def _without_own(
+    call: Call, said: Bool[Tensor, "rows S"], keys: Bool[Tensor, "rows S"] | None
+) -> Bool[Tensor, "rows S"] | None:
+    """The keys that are no padding, where padding sees itself (XLNet lets every token do so)."""
+    if call.mask is None:
+        return keys
+    T = call.query.shape[2]
+    others = torch.zeros_like(said)
+    for start in range(0, T, _BLOCK):
+        rows = slice(start, min(start + _BLOCK, T))
+        part = _rows(call.mask, rows)
+        open_ = (part if part.dtype == torch.bool else part > HIDES)[:, 0]
+        own = torch.arange(rows.start, rows.stop, device=said.device)
+        others |= (open_ & (own[:, None] != torch.arange(T, device=said.device))).any(-2)
+    hidden = said & ~others
+    return ~hidden if keys is None else keys & ~hidden
+
+
 def _rows(mask: Mask, rows: slice) -> Float[Tensor, "#rows #heads #t S"] | Bool[Tensor, "..."]:
     assert mask is not None
     if isinstance(mask, Tensor):
@@ -103,13 +192,22 @@ class Padding:
     def __init__(self) -> None:
         self._last: list[tuple[int, int, Tensor | None]] = []
 
-    def of(self, call: Call, cross: bool) -> Kept:
+    def of(self, call: Call, cross: bool, said: Tensor | None = None) -> Kept:
         """Which queries and keys of a call count.
 
         The queries of self attention are its keys. Those of cross attention are the tokens of the
         last self attention with as many tokens.
+
+        Args:
+            call: The call.
+            cross: Whether it is cross attention.
+            said: The tokens (rows, S) that are padding by the model's own argument, if there is one
+                that fits; it counts for tokens that none but they themselves see.
+
         """
         keys = kept_keys(call) if call.kept[1] is None else call.kept[1]
+        if not cross and said is not None and bool((said if keys is None else said & keys).any()):
+            keys = _without_own(call, said, keys)
         size = call.query.shape[0], call.query.shape[2]
         if not cross:
             queries = keys if call.kept[0] is None else call.kept[0]

@@ -23,8 +23,12 @@ class Frame:
 
     def given(self) -> dict[str, Any]:
         """The arguments by name."""
-        names = _names(type(self.module).forward)
-        return dict(zip(names, self.args, strict=False)) | self.kwargs
+        return dict(zip(self.takes, self.args, strict=False)) | self.kwargs
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The names of all arguments that its forward takes."""
+        return _names(type(self.module).forward)
 
 
 class Running:
@@ -36,9 +40,9 @@ class Running:
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ran: set[int]) -> None:
         self.stack: list[Frame] = []
-        self.ran: set[int] = set()
+        self.ran = ran
         self._begun: Callable[[], None] = _nothing
 
     @contextmanager

@@ -20,56 +20,22 @@ from attnrate.spectra.adapters import claims
 from attnrate.spectra.attention import understood
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.capture import Call, Edit, See, Site, require_call
+from attnrate.spectra.watching.desk import Did
+from attnrate.spectra.watching.flex import watch_flex
 from attnrate.spectra.watching.interface import watch_interface
 from attnrate.spectra.watching.operations import Operations
-from attnrate.spectra.watching.reading import Padding, is_cross, with_shared_keys
+from attnrate.spectra.watching.reading import (
+    Padding,
+    is_cross,
+    said_padding,
+    with_shared_keys,
+)
 from attnrate.spectra.watching.rotation import Rotation
 from attnrate.spectra.watching.running import Frame, Running
+from attnrate.spectra.watching.unseen import Evidence, Unseen, looks_like_attention, unseen_of
 
 Tensor = torch.Tensor
-_SILENT = (
-    "it ran, but neither called the attention interface of transformers or torch's "
-    "scaled_dot_product_attention, nor did softmax follow a product of queries and keys"
-)
-_IDLE = "it did not run on these inputs"
 _OTHER = "its output is not that of softmax attention with what its calls show"
-
-
-@dataclass(frozen=True)
-class Unseen:
-    """A module that looks like attention and is not part of a profile.
-
-    Attributes:
-        name: The path of the module within the model.
-        kind: The name of its class.
-        why: Why it was left out.
-
-    Examples:
-        >>> import torch
-        >>> class LinearAttention(torch.nn.Module):
-        ...     def forward(self, x):
-        ...         return x @ (x.mT @ x)
-        >>> model = torch.nn.Sequential(ar.Transformer(2, 2, n=8, m_h=4), LinearAttention())
-        >>> import warnings
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")
-        ...     found = ar.profile(model, torch.rand(4, 16, 2))
-        >>> [(one.name, one.kind) for one in found.unseen]
-        [('1', 'LinearAttention')]
-
-    """
-
-    name: str
-    kind: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.name or 'the model itself'} ({self.kind}): {self.why}"
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether the module did not run, so that other inputs may show what it is."""
-        return self.why == _IDLE
 
 
 @dataclass(frozen=True)
@@ -80,6 +46,7 @@ class Memory:
         met: The paths of the modules of all sites that have run, by the names of the sites.
         doubted: Why sites are left out, by their names.
         lost: Why attention could not be read, by the paths of modules.
+        did: What modules that look like attention have computed, by their paths.
         ran: The paths of modules that look like attention and have run.
 
     """
@@ -87,7 +54,8 @@ class Memory:
     met: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
-    ran: tuple[str, ...] = ()
+    did: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ran: Sequence[str] = ()
 
 
 class Watcher:
@@ -110,9 +78,9 @@ class Watcher:
         self._known: dict[tuple[int, str, int], Site] = {}
         self._met: dict[str, str] = {}
         self._products: dict[tuple[int, int], int] = {}
-        self._lost: dict[int, str] = {}
+        self._evidence = Evidence()
         self._doubted: dict[str, str] = {}
-        self._running = Running()
+        self._running = Running(self._evidence.ran)
 
     @property
     def family(self) -> str:
@@ -175,6 +143,7 @@ class Watcher:
             stack.enter_context(self._running.follow(self.model, watched.rotation.left, begun))
             stack.enter_context(watched.rotation.follow(self.model))
             stack.enter_context(watch_interface(watched))
+            stack.enter_context(watch_flex(watched, self.model))
             for adapter, own in self._claims:
                 claimed = watched.seen_by_adapter if see is not None else None
                 edited = watched.edited_by_adapter if edit is not None else None
@@ -184,12 +153,22 @@ class Watcher:
 
     def memory(self) -> Memory:
         """What was found out so far."""
-        alike = [part for part in self.model.modules() if _looks_like_attention(part)]
+        alike = {
+            id(part): path
+            for path, part in self.model.named_modules()
+            if looks_like_attention(part)
+        }
+        evidence = self._evidence
         return Memory(
             met=dict(self._met),
             doubted=dict(self._doubted),
-            lost={self._paths[number]: why for number, why in self._lost.items()},
-            ran=tuple(self._paths[id(part)] for part in alike if id(part) in self._running.ran),
+            lost={self._paths[number]: why for number, why in evidence.lost.items()},
+            did={
+                path: sorted(evidence.did[number])
+                for number, path in alike.items()
+                if number in evidence.did
+            },
+            ran=[path for number, path in alike.items() if number in evidence.ran],
         )
 
     def remember(self, memory: Memory) -> None:
@@ -200,37 +179,23 @@ class Watcher:
         parts = dict(self.model.named_modules())
         self._met = {**memory.met, **self._met}
         self._doubted = {**memory.doubted, **self._doubted}
+        numbers = {path: id(part) for path, part in parts.items()}
+        evidence = self._evidence
         for path, why in memory.lost.items():
             if path in parts:
-                self._lost.setdefault(id(parts[path]), why)
-        self._running.ran.update(id(parts[path]) for path in memory.ran if path in parts)
+                evidence.lost.setdefault(numbers[path], why)
+        for path, did in memory.did.items():
+            if path in parts:
+                evidence.did.setdefault(numbers[path], set()).update(did)
+        evidence.ran.update(numbers[path] for path in memory.ran if path in parts)
 
     def unseen(self) -> list[Unseen]:
         """The modules that look like attention and have no site, each with the reason."""
         parts = dict(self.model.named_modules())
-        sites = {name: parts[path] for name, path in self._met.items() if path in parts}
-        found = [
-            Unseen(name, type(part).__name__, self._doubted[name])
-            for name, part in sites.items()
-            if name in self._doubted
-        ]
-        passed = {id(each) for part in sites.values() for each in part.modules()}
-        for part in self.model.modules():
-            inner = [each for each in part.modules() if each is not part]
-            alike = _looks_like_attention(part) or id(part) in self._lost
-            if not alike or any(id(each) in passed for each in (part, *inner)):
-                continue
-            if any(_looks_like_attention(each) for each in inner):
-                continue  # that one is named
-            idle = id(part) not in self._running.ran
-            why = self._lost.get(id(part)) or (_IDLE if idle else _SILENT)
-            found.append(Unseen(self._paths[id(part)], type(part).__name__, why))
-        return found
-
-
-def _looks_like_attention(part: nn.Module) -> bool:
-    name = type(part).__name__.lower()
-    return "attention" in name or "attn" in name
+        sites = {name: id(parts[path]) for name, path in self._met.items() if path in parts}
+        doubted = {sites[name]: why for name, why in self._doubted.items() if name in sites}
+        seen = {number for name, number in sites.items() if name not in self._doubted}
+        return unseen_of(self.model, seen, self._evidence, doubted)
 
 
 @contextmanager
@@ -279,8 +244,12 @@ class _Pass:
         self._runs[id(module), ""] += 1
         return self._runs[id(module), ""]
 
+    def did(self, what: Did) -> None:
+        for frame in self.frames:
+            self._watcher._evidence.did.setdefault(id(frame.module), set()).add(what)
+
     def lost(self, module: nn.Module, why: str) -> None:
-        self._watcher._lost.setdefault(id(module), why)
+        self._watcher._evidence.lost.setdefault(id(module), why)
 
     def edited(self, module: nn.Module, run: int, query: Tensor) -> Tensor:
         site = self._watcher._known.get((id(module), "", run))
@@ -307,7 +276,7 @@ class _Pass:
         call = with_shared_keys(call, self.frames)
         cross = is_cross(path, module, self.frames, call)
         turned, plain = self.rotation.plain(call)
-        kept = self._padding.of(call, cross)
+        kept = self._padding.of(call, cross, said_padding(call, self.frames))
         key = (id(module), "", run)
         site = self._watcher._known.get(key)
         if site is None:
@@ -328,6 +297,8 @@ class _Pass:
         number = id(site.module), site.name
         self._runs[number] += 1
         run = self._runs[number]
+        if call.query.shape[2] != call.key.shape[2]:
+            site = replace(site, kind="cross")  # as a probe that gathers an image into one token
         if run > 1:
             site = replace(site, name=f"{site.name}#{run}", run=run)
         with _unwatched():
