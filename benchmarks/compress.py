@@ -36,7 +36,7 @@ from attnrate.spectra.load import load_model
 Tensor = torch.Tensor
 LENGTH, BATCH = 256, 8
 #: Calibration texts, held-out texts, steps of all layers together
-SETTINGS = {"minilm": (128, 40, 120), "mpnet": (48, 24, 40)}
+SETTINGS = {"minilm": (128, 40, 90), "mpnet": (24, 16, 16)}
 STEPS = 200
 BAR, AIM = 0.75, 0.55
 NEIGHBOURS = 10
@@ -163,8 +163,8 @@ def table(model: str, size: int) -> None:
     """One model cut to one size by every way."""
     at = setup(model)
     whole = next(iter(at.known.moments.values())).query.shape[-1]
-    texts = len(at.known.given) * BATCH
-    print(f"\n{model}: {whole} → {size}; {texts} texts of {LENGTH} tokens, {len(at.held_out) * BATCH} held out")
+    texts, others = len(at.known.given) * BATCH, len(at.held_out) * BATCH
+    print(f"\n{model}: {whole} → {size}; {texts} texts of {LENGTH} tokens, {others} held out")
     print("  way                              change   cosine neighbours", flush=True)
 
     def row(way: str, cuts: Mapping[str, Tensor]) -> float:

@@ -1,10 +1,12 @@
 """Closed forms of cuts against what numerical optimisation finds on small problems, in float64."""
 
+from itertools import pairwise
+
 import pytest
 import torch
+from held_calls import call_of, draw, held_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from held_calls import call_of, draw, held_of
 
 from attnrate.compress.content import Factors, balanced, content, cost
 from attnrate.compress.moments import OBJECTIVES, Moments
@@ -67,10 +69,12 @@ def test_shared_keys_with_metrics_of_their_own_have_the_best_queries_for_them(ob
 )
 def test_the_cost_falls_with_the_size_and_ends_at_nothing(seed, groups, objective):
     moments = Moments.of(held_of(call_of(seed, groups=groups)))
-    costs = [float(cost(content(moments, objective, r), moments, objective).sum()) for r in range(1, 7)]
+    costs = [
+        float(cost(content(moments, objective, r), moments, objective).sum()) for r in range(1, 7)
+    ]
     slack = 1e-9 * costs[0]
     if groups == 4 or objective in ("logits", "gauge"):
-        assert all(two <= one + slack for one, two in zip(costs, costs[1:], strict=False))
+        assert all(two <= one + slack for one, two in pairwise(costs))
     assert abs(costs[-1]) <= slack
 
 
@@ -106,7 +110,9 @@ def test_a_cut_of_the_logits_is_the_truncated_singular_decomposition_of_all_of_t
     for head in range(4):
         Q, K = call.query[0, head].double(), call.key[0, head].double()
         U, S, V = torch.linalg.svd(Q @ K.T)
-        torch.testing.assert_close(Q @ P[head] @ K.T, (U[:, :2] * S[:2]) @ V[:2], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            Q @ P[head] @ K.T, (U[:, :2] * S[:2]) @ V[:2], rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("size", [0, 7, -1])

@@ -26,7 +26,7 @@ def rows_by_hand(call, lengths, head):
         q, k = call.query[i : i + 1].double(), call.key[i : i + 1].double()
         k = k.repeat_interleave(call.query.shape[1] // call.key.shape[1], 1)
         A = weights(call, q, k, slice(0, T), kept)[0, head, :, :length]
-        rows = slice(0, length if T == call.key.shape[2] else T)
+        rows = slice(0, length if call.key.shape[2] == T else T)
         yield (
             A[rows],
             call.query[i, head, rows].double(),
@@ -85,7 +85,9 @@ def test_sums_of_two_calls_are_those_of_both_together():
 def test_a_sink_counts_as_a_key_at_zero():
     call = call_of()
     sinks = draw(30, 1, 4, 1, 1)
-    held = Moments.of(held_of(type(call)(call.query, call.key, call.value, call.scale, sinks=sinks)))
+    held = Moments.of(
+        held_of(type(call)(call.query, call.key, call.value, call.scale, sinks=sinks))
+    )
     logits = call.scale * call.query[:, 3].double() @ call.key[:, 1].double().mT
     wide = torch.cat([logits, sinks[0, 3, 0, 0].double().expand(3, 12, 1)], -1).softmax(-1)
     keys = torch.cat([call.key[:, 1].double(), torch.zeros(3, 1, 6).double()], 1)

@@ -125,4 +125,6 @@ def test_a_factor_of_the_queries_belongs_to_their_weights():
     own = next(iter(found.projections.values()))
     assert own.query.factor == pytest.approx(0.3)
     assert own.key.factor == 1.0
-    torch.testing.assert_close(own.query.weight.flatten(0, 1), 0.3 * model.q.weight.detach().double())
+    torch.testing.assert_close(
+        own.query.weight.flatten(0, 1), 0.3 * model.q.weight.detach().double()
+    )

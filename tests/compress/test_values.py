@@ -1,4 +1,4 @@
-"""Cuts of values against the best low-rank approximation of what heads give, and by optimisation."""
+"""Cuts of values against the best low-rank approximation of what heads give."""
 
 import pytest
 import torch

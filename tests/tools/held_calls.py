@@ -1,4 +1,4 @@
-"""Small layers of attention with every complication, and models of transformers, for these tests."""
+"""Small calls of attention with grouped keys, biases, masks and padding, for tests."""
 
 import torch
 

@@ -2,8 +2,8 @@
 
 A cut replaces q by Xᵀq and k by Yᵀk, so that the logits become (Y Xᵀ q)ᵀ k. For a metric M the
 error δ = Y Xᵀ q - q costs δᵀMδ. For one head the best is X = M^½ U, Y = M^-½ U with the leading
-eigenvectors U of M^½ (Σ q qᵀ) M^½. Query heads that share a key head share Y; for a given Y the best
-X of each is M Y (Yᵀ M Y)⁻¹.
+eigenvectors U of M^½ (Σ q qᵀ) M^½. Query heads that share a key head share Y; for a given Y the
+best X of each is M Y (Yᵀ M Y)⁻¹.
 """
 
 from dataclasses import dataclass

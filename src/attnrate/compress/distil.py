@@ -214,6 +214,6 @@ def _cut(old: Tensor, own: Slice, P: Tensor, is_weight: bool) -> Tensor:
     """A weight or bias with Pᵀ before the features that are queries."""
     rows = own.rows_of(old) if is_weight else old[:, None]
     features = own.features.flatten()
-    heads = rows[features].unflatten(0, own.features.shape)
+    heads = rows[features].reshape(*own.features.shape, -1)
     made = rows.index_copy(0, features, (P.to(rows).mT @ heads).flatten(0, 1))
     return own.rows_of(made) if is_weight else made[:, 0]

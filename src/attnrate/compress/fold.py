@@ -48,7 +48,7 @@ def fold(model: nn.Module, layers: Mapping[str, ThinLayer]) -> nn.Module:
     """
     known = {id(part): part for each in layers.values() for part in _own_parts(each)}
     # The old parts stay shared until they are replaced, so that they are not copied.
-    made = copy.deepcopy(model, {number: part for number, part in known.items()})
+    made = copy.deepcopy(model, {**known})
     for each in layers.values():
         _replace(made, each)
     return made
@@ -122,9 +122,7 @@ def _linear(weight: Tensor, bias: Tensor, like: nn.Module) -> nn.Linear:
     old = like.weight
     assert isinstance(old, Tensor)
     has_bias = getattr(like, "bias", None) is not None or bool(bias.any())
-    made = nn.Linear(
-        weight.shape[1], weight.shape[0], has_bias, device=old.device, dtype=old.dtype
-    )
+    made = nn.Linear(weight.shape[1], weight.shape[0], has_bias, device=old.device, dtype=old.dtype)
     with torch.no_grad():
         made.weight.copy_(weight)
         if has_bias:

@@ -21,7 +21,7 @@ from attnrate.compress.held import Held
 Tensor = torch.Tensor
 Objective = Literal["logits", "gauge", "felt", "output"]
 OBJECTIVES: tuple[Objective, ...] = ("logits", "gauge", "felt", "output")
-_SAMPLED = 16  # queries of each input on which the metric of outputs is summed
+_SAMPLED = 8  # queries of each input on which the metric of outputs is summed
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ class Moments:
 def joined(parts: Sequence[Moments]) -> Moments:
     """The sums of several calls of a layer taken together."""
     names = [field.name for field in fields(Moments)]
-    return Moments(**{name: torch.stack([getattr(p, name) for p in parts]).sum(0) for name in names})
+    return Moments(
+        **{name: torch.stack([getattr(p, name) for p in parts]).sum(0) for name in names}
+    )
 
 
 def _of_input(held: Held, W_O: Tensor | None) -> Moments:
@@ -91,9 +93,9 @@ def _of_input(held: Held, W_O: Tensor | None) -> Moments:
     value = held.spread(held.value)[0]
     if W_O is not None:
         # ‖W_Oᵀ x‖² = ‖Rᵀx‖² with R Rᵀ = W_O W_Oᵀ, which is small
-        felt_value = value.double() @ _root(W_O.double() @ W_O.double().mT)
+        felt_value = (value.double() @ _root(W_O.double() @ W_O.double().mT)).float()
     else:
-        felt_value = value.double()
+        felt_value = value
     keys, query = held.spread(held.key)[0], held.query[0]
     heads, m, m_v = len(query), key.shape[-1], value.shape[-1]
     felt, output = key.new_zeros(heads, m, m), key.new_zeros(heads, m, m)
@@ -110,7 +112,7 @@ def _of_input(held: Held, W_O: Tensor | None) -> Moments:
         mixed += out.mT @ out
         mixed_sum += out.sum(1)
         for t in range(-part.start % every, part.stop - part.start, every):
-            output += _felt_by_output(A[:, t].double(), wide, felt_value)
+            output += _felt_by_output(A[:, t], narrow, felt_value)
     felt += wide.mT @ (columns[..., None] * wide)
     Q = query.double() * seen[:, None]
     centred = own - own.mean(1, keepdim=True)
@@ -131,7 +133,7 @@ def _felt_by_output(p: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """JᵀJ of one query of every head, with J = Cov_p(v, k)."""
     weighted = p[..., None] * key
     J = value.mT @ weighted - (value.mT @ p[..., None]) * weighted.sum(1)[:, None, :]
-    return J.mT @ J
+    return J.double().mT @ J.double()
 
 
 def _root(gram: Tensor) -> Tensor:

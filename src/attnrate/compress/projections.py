@@ -6,7 +6,7 @@ output projection. So it does not matter how a model names its parts, whether on
 three, and in which order the heads lie there. A layer for which that fails is named with the reason.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -24,8 +24,10 @@ from attnrate.spectra.watching.watcher import Watcher
 Tensor = torch.Tensor
 _SAME = 1e-5  # two features are one if they differ by less than this share of their size
 _SAME_OUTPUT = 1e-3  # what heads gave is computed here once more, and may be rounded otherwise
-_NORMS = ("q_norm", "k_norm", "query_norm", "key_norm", "norm_q", "norm_k", "qk_norm")
-_NORMS += ("q_layernorm", "k_layernorm", "query_layernorm", "key_layernorm", "ln_q", "ln_k")
+_NORMS = (
+    *("q_norm", "k_norm", "query_norm", "key_norm", "norm_q", "norm_k", "qk_norm"),
+    *("q_layernorm", "k_layernorm", "query_layernorm", "key_layernorm", "ln_q", "ln_k"),
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,6 @@ class Slice:
             bias = _rows(self.part).new_zeros(_rows(self.part).shape[0])
         own: Tensor = bias.detach().double()
         return own if self.of_inputs else self.factor * own[self.features]
-
 
     def rows_of(self, weight: Tensor) -> Tensor:
         """A weight of the part with a row for each output, or back from that."""
@@ -137,7 +138,7 @@ def find(watcher: Watcher, batch: Batch, plain: bool = False) -> Found:
         search.follow(stack)
         watcher.see(one, lambda site, call: search.met(site, call, one, plain))
     found, refused = search.result()
-    lost = [Refusal(each.name, each.reason) for each in watcher.unseen()]
+    lost = [Refusal(each.name, each.why) for each in watcher.unseen()]
     return Found(found, (*refused, *lost))
 
 
@@ -180,7 +181,9 @@ class _Search:
             return
         held = Held.of(call, kept_tokens(site, call, batch))
         key, value = held.spread(held.key), held.spread(held.value)
-        mixed = torch.cat([held.weights(held.query[:, :, p], key, p) @ value for p in held.blocks()], 2)
+        mixed = torch.cat(
+            [held.weights(held.query[:, :, p], key, p) @ value for p in held.blocks()], 2
+        )
         self._open.append(_Open(site, found, _tokens(mixed)))
 
     def result(self) -> tuple[dict[str, Projections], list[Refusal]]:
@@ -214,12 +217,13 @@ class _Search:
         for word, made in (("queries", query), ("keys", key), ("values", call.value)):
             own = self._made_by(site.module, made)
             if own is None:
-                return _why(site.module, word)
+                ran = any(id(part) in self._gave for part in site.module.modules())
+                return _why(site.module, word, ran)
             found.append(own)
         return found[0], found[1], found[2]
 
     def _made_by(self, module: nn.Module, made: Tensor) -> Slice | None:
-        """The part that gives these vectors of heads; those of the layer's own module come first."""
+        """The part that gives these vectors of heads; the layer's own parts come first."""
         inside = {id(part) for part in module.modules()}
         ran = list(reversed(self._gave.values()))
         ran.sort(key=lambda each: id(each[0]) not in inside)
@@ -249,12 +253,15 @@ class _Search:
         return None
 
 
-def _why(module: nn.Module, word: str) -> str:
-    """Why no part was found that makes these vectors, as far as the names of parts tell it."""
+def _why(module: nn.Module, word: str, ran: bool) -> str:
+    """Why no part was found that makes these vectors, as far as the module's parts tell it.
+
+    `ran` says whether a Linear part of the module has run before the call.
+    """
     names = {name.rpartition(".")[2].lower() for name, _ in module.named_modules()}
     if names & {*_NORMS} and word != "values":
         return f"QK-norm: between projection and attention its {word} are normalised"
-    if not any(_is_linear(part) for part in module.modules()):
+    if not ran:
         kind = type(module).__name__
         return f"its {word} are made by no Linear part ({kind} keeps its weights otherwise)"
     return f"between projection and attention it does more to its {word} than to scale them"
@@ -262,7 +269,9 @@ def _why(module: nn.Module, word: str) -> str:
 
 def _is_linear(part: nn.Module) -> bool:
     """Whether a part is torch's Linear or the Conv1D of transformers, with plain numbers inside."""
-    plain = type(part) is nn.Linear or isinstance(part, nn.modules.linear.NonDynamicallyQuantizableLinear)
+    plain = type(part) is nn.Linear or isinstance(
+        part, nn.modules.linear.NonDynamicallyQuantizableLinear
+    )
     weight = getattr(part, "weight", None)
     there = isinstance(weight, Tensor) and weight.is_floating_point() and weight.dim() == 2
     return there and (plain or _is_conv1d(part))

@@ -182,8 +182,7 @@ def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
     rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
     rules[PER_LAYER] = best
     cuts = {
-        rule: {name: forms[name][o] for name, o in chosen.items()}
-        for rule, chosen in rules.items()
+        rule: {name: forms[name][o] for name, o in chosen.items()} for rule, chosen in rules.items()
     }
     changes = changes_of(known.watcher, _some(known.given, _TRIED), cuts)
     rule = min(changes, key=lambda each: changes[each])
