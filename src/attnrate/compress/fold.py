@@ -127,5 +127,4 @@ def _linear(weight: Tensor, bias: Tensor, like: nn.Module) -> nn.Linear:
         made.weight.copy_(weight)
         if has_bias:
             made.bias.copy_(bias)
-    made.weight.requires_grad_(old.requires_grad)
-    return made
+    return made.requires_grad_(old.requires_grad)

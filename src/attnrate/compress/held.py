@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
+from torch.nn.functional import pad
 
-from attnrate.errors import InputError
 from attnrate.spectra.capture import Call, Kept
 
 Tensor = torch.Tensor
@@ -133,35 +133,59 @@ class Held:
 
 
 def joined(calls: Sequence[Held]) -> Held:
-    """Several calls of a layer as one, inputs after inputs; their lengths must be the same."""
-    first = calls[0]
+    """Several calls of a layer as one, inputs after inputs; shorter ones are filled up."""
     if len(calls) == 1:
-        return first
-    sizes = {(*each.query.shape[1:], *each.key.shape[2:], len(each.added)) for each in calls}
-    if len(sizes) > 1:
-        raise InputError(
-            "inputs of several lengths cannot be repaired together; (heads, T, m, S, m, masks)",
-            sorted(sizes),
-            "Cut or fill up all inputs to one length.",
-        )
+        return calls[0]
+    T, S = (max(size) for size in zip(*(_lengths(each) for each in calls), strict=True))
+    most = max(len(each.added) for each in calls)
+    filled = [_filled(each, T, S, most) for each in calls]
 
     def all_of(parts: Sequence[Tensor]) -> Tensor:
         if all(part.shape[0] == 1 and torch.equal(part, parts[0]) for part in parts):
             return parts[0]
         own = [max(part.shape[axis] for part in parts) for axis in (1, 2, 3)]
-        pairs = zip(parts, calls, strict=True)
+        pairs = zip(parts, filled, strict=True)
         return torch.cat([part.expand(each.inputs, *own) for part, each in pairs])
 
-    sinks = [each.sinks for each in calls if each.sinks is not None]
+    sinks = [each.sinks for each in filled if each.sinks is not None]
     return replace(
-        first,
-        query=torch.cat([each.query for each in calls]),
-        key=torch.cat([each.key for each in calls]),
-        value=torch.cat([each.value for each in calls]),
-        added=tuple(all_of(parts) for parts in zip(*(each.added for each in calls), strict=True)),
-        counted=torch.cat([each.counted for each in calls]),
-        tokens=torch.cat([each.tokens for each in calls]),
-        sinks=None if first.sinks is None else all_of(sinks),
+        filled[0],
+        query=torch.cat([each.query for each in filled]),
+        key=torch.cat([each.key for each in filled]),
+        value=torch.cat([each.value for each in filled]),
+        added=tuple(all_of(parts) for parts in zip(*(each.added for each in filled), strict=True)),
+        counted=torch.cat([each.counted for each in filled]),
+        tokens=torch.cat([each.tokens for each in filled]),
+        sinks=all_of(sinks) if sinks else None,
+    )
+
+
+def _lengths(held: Held) -> tuple[int, int]:
+    return held.query.shape[2], held.key.shape[2]
+
+
+def _filled(held: Held, T: int, S: int, most: int) -> Held:
+    """The call with T queries and S keys, of which the new ones are padding, and `most` masks."""
+    t, s = _lengths(held)
+
+    def rows(x: Tensor, more: int) -> Tensor:
+        return pad(x, (0, 0, 0, more))
+
+    added = [pad(x, (0, S - s, 0, T - t if x.shape[2] > 1 else 0)) for x in held.added]
+    added += [held.query.new_zeros(1, 1, 1, S)] * (most - len(added))
+    tokens = pad(held.tokens, (0, S - s))
+    # where lengths differ, each call hides its own padding by a mask more
+    added.append(_as_numbers((tokens > 0)[:, None, None, :]))
+    wide = held.sinks is not None and held.sinks.shape[2] > 1
+    return replace(
+        held,
+        query=rows(held.query, T - t),
+        key=rows(held.key, S - s),
+        value=rows(held.value, S - s),
+        added=tuple(added),
+        counted=pad(held.counted, (0, T - t)),
+        tokens=tokens,
+        sinks=rows(held.sinks, T - t) if wide and held.sinks is not None else held.sinks,
     )
 
 

@@ -3,7 +3,8 @@
 They are found by running. What the Linear parts of a model give is compared, feature by feature,
 with the queries, keys and values of each call; the part whose input is what the heads gave is the
 output projection. So it does not matter how a model names its parts, whether one part makes all
-three, and in which order the heads lie there. A layer for which that fails is named with the reason.
+three, and in which order the heads lie there. A layer for which that fails is named with the
+reason.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from attnrate.spectra.cut import kept_tokens
 from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
+_FEWEST = 4  # tokens of one input
 _SAME = 1e-5  # two features are one if they differ by less than this share of their size
 _SAME_OUTPUT = 1e-3  # what heads gave is computed here once more, and may be rounded otherwise
 _NORMS = (
@@ -210,6 +212,8 @@ class _Search:
     def _parts(self, site: Site, call: Call, plain: bool) -> tuple[Slice, Slice, Slice] | str:
         if site.rotary and not plain:
             return "its queries and keys are turned by their positions (rotary embedding)"
+        if min(call.query.shape[0] * x.shape[2] for x in (call.query, call.key)) < _FEWEST:
+            return f"fewer than {_FEWEST} tokens do not tell its parts apart"
         query, key = call.query, call.key
         if call.plain is not None and plain:
             query, key = call.plain

@@ -81,7 +81,7 @@ class LayerCut:
         name: Its name.
         size: The size of queries and keys.
         value_size: The size of values.
-        objective: The objective of its closed form.
+        objective: The objective of its closed form; None where only values are cut.
         before: The relative change of its output by the cut, on inputs held out from the repair.
         after: The same after its repair; None without one.
 
@@ -90,7 +90,7 @@ class LayerCut:
     name: str
     size: int
     value_size: int
-    objective: str
+    objective: str | None
     before: float | None = None
     after: float | None = None
 
@@ -123,7 +123,7 @@ def calibrate(model: nn.Module, given: Sequence[Batch]) -> Calibration:
 
     Args:
         model: The model.
-        given: The inputs, of one length for a repair.
+        given: The inputs. The calls of all layers on them are kept in memory.
 
     Returns:
         Projections, moments and calls of its attention layers.
@@ -257,19 +257,25 @@ def cut(
         done = distil(model, inputs, found, known.moments, factors, together, seed)
         factors, distilled = dict(done.factors), (done.before, done.after)
     values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
-    made = fold(
-        model,
-        {
-            name: ThinLayer(known.found.projections[name], each, values.get(name))
-            for name, each in factors.items()
-        },
-    )
+    thin = {
+        name: ThinLayer(own, factors.get(name), values.get(name))
+        for name, own in known.found.projections.items()
+        if name in factors or name in values
+    }
+    made = fold(model, thin)
     layers = []
-    for name, each in factors.items():
-        own, m_v = repaired.get(name), known.held[name].value.shape[-1]
-        errors = (None, None) if own is None else (own.before, own.after)
-        size = values[name].size if name in values else m_v
-        layers.append(LayerCut(name, each.size, size, choice.objectives[name], *errors))
+    for name in thin:
+        own, held = repaired.get(name), known.held[name]
+        layers.append(
+            LayerCut(
+                name,
+                factors[name].size if name in factors else held.key.shape[-1],
+                values[name].size if name in values else held.value.shape[-1],
+                choice.objectives.get(name),
+                None if own is None else own.before,
+                None if own is None else own.after,
+            )
+        )
     return CutModel(made, tuple(layers), choice, factors, known.found.refused, distilled)
 
 
