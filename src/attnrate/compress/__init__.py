@@ -1,0 +1,1 @@
+"""Smaller heads for real: cutting a trained model's heads, repairing them, and saving the model."""

@@ -1,0 +1,1 @@
+"""Attention modules with smaller heads, one file for each family of models."""
