@@ -1,11 +1,10 @@
 """Cuts of rotary heads: sums over features formed by hand, brute force, and a tiny Llama."""
 
-from itertools import combinations
-
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from rotary_tiny import BATCH, numbers, tiny_llama
 
 from attnrate.compress.rotary import PairCut, cut_pairs, eliminate, refitted, share_felt, with_pairs
 from attnrate.compress.rotary_moments import felt, gather
@@ -14,10 +13,10 @@ from attnrate.errors import InputError
 from attnrate.spectra.capture import Call
 from attnrate.spectra.estimate import Gram
 from attnrate.spectra.watching.watcher import Watcher
-from rotary_tiny import BATCH, numbers, tiny_llama
 
 Tensor = torch.Tensor
 SEEDS = st.integers(0, 2**31)
+FEW = settings(max_examples=25)
 
 
 def some_call(seed: int, heads: int = 4, groups: int = 2, m: int = 6, T: int = 9) -> Call:
@@ -44,6 +43,7 @@ def random_gamma(seed: int, heads: int = 2, m: int = 10) -> Tensor:
     return x @ x.mT
 
 
+@FEW
 @given(seed=SEEDS)
 def test_the_moments_are_those_of_features_formed_for_every_query_and_key(seed: int) -> None:
     call, W_O = some_call(seed), numbers(7, 20, seed=seed + 5)
@@ -90,6 +90,7 @@ def test_padding_counts_for_nothing_whatever_is_in_it() -> None:
     assert made.queries == wanted.queries
 
 
+@FEW
 @given(seed=SEEDS)
 def test_the_refit_is_the_least_squares_fit_of_the_logits(seed: int) -> None:
     call = some_call(seed, T=12)
@@ -106,6 +107,7 @@ def test_the_refit_is_the_least_squares_fit_of_the_logits(seed: int) -> None:
         assert torch.allclose(made[h], c, atol=1e-5)
 
 
+@FEW
 @given(seed=SEEDS, count=st.integers(1, 4), refit=st.booleans())
 def test_every_step_of_elimination_drops_the_pair_that_is_missed_least(
     seed: int, count: int, refit: bool
@@ -123,15 +125,14 @@ def test_every_step_of_elimination_drops_the_pair_that_is_missed_least(
     assert eliminate(gamma, count, refit).tolist() == left
 
 
+@FEW
 @given(seed=SEEDS)
 def test_the_refit_is_never_worse_than_none_and_more_pairs_are_never_worse(seed: int) -> None:
-    gamma = random_gamma(seed)
-    for kept in combinations(range(5), 3):
-        pairs = torch.tensor([kept])
-        own, plain = with_pairs(gamma, pairs), with_pairs(gamma, pairs, refit=False)
-        assert (own.felt <= plain.felt + 1e-9).all()
-        more = with_pairs(gamma, torch.tensor([sorted({*kept, 4})]))
-        assert (more.felt <= own.felt + 1e-9).all()
+    gamma, kept = random_gamma(seed), torch.tensor([[0, 2, 3]])
+    own, plain = with_pairs(gamma, kept), with_pairs(gamma, kept, refit=False)
+    assert (own.felt <= plain.felt + 1e-9).all()
+    more = with_pairs(gamma, torch.tensor([[0, 2, 3, 4]]))
+    assert (more.felt <= own.felt + 1e-9).all()
 
 
 def test_pairs_that_say_nothing_are_dropped_first_and_need_no_refit() -> None:
@@ -168,6 +169,7 @@ def test_the_share_felt_of_a_whole_head_is_zero_and_of_no_head_one() -> None:
     assert torch.allclose(share_felt(gamma, whole, 0 * ones), torch.ones(2).double())
 
 
+@FEW
 @given(seed=SEEDS)
 def test_the_maps_turn_queries_by_their_factors_and_pick_the_pairs(seed: int) -> None:
     factors = torch.complex(numbers(4, 2, seed=seed), numbers(4, 2, seed=seed + 1))
@@ -189,6 +191,7 @@ def attended(seed: int) -> Gram:
     return Gram.of(x).pooled()
 
 
+@FEW
 @given(seed=SEEDS, bias=st.booleans())
 def test_values_of_full_size_lose_nothing_and_smaller_ones_lose_more(seed: int, bias: bool) -> None:
     W_O = numbers(9, 20, seed=seed)
@@ -225,7 +228,9 @@ def test_a_bias_never_makes_the_cut_of_values_worse() -> None:
 def test_layers_of_a_model_are_gathered_over_batches_as_over_one() -> None:
     model = tiny_llama()
     whole = gather(Watcher(model), [BATCH])
-    parts = gather(Watcher(model), [{"input_ids": BATCH["input_ids"][i : i + 1]} for i in (0, 1, 2)])
+    parts = gather(
+        Watcher(model), [{"input_ids": BATCH["input_ids"][i : i + 1]} for i in (0, 1, 2)]
+    )
     assert list(whole) == ["model.layers.0.self_attn", "model.layers.1.self_attn"]
     for name, one in whole.items():
         assert torch.allclose(one.weights, parts[name].weights)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from rotary_tiny import BATCH, SIZES, filled, numbers, tiny_llama, tokens
 from transformers import (
     AutoModelForCausalLM,
     LlamaConfig,
@@ -38,12 +39,13 @@ from attnrate.compress.rotary_repair import Repaired, examples, repair
 from attnrate.compress.rotary_values import ValueCut, cut_values
 from attnrate.errors import InputError
 from attnrate.spectra.watching.watcher import Watcher
-from rotary_tiny import BATCH, SIZES, filled, numbers, tiny_llama, tokens
 
 Tensor = torch.Tensor
 IDS = BATCH["input_ids"]
 PADDED = torch.ones_like(IDS)
-PADDED[1, :4] = 0
+PADDED[1, 10:] = 0
+# for writing on; a first token that sees nothing is not a number in float64 with "eager"
+PADDED_FIRST = PADDED.flip(1)
 KIN: dict[str, tuple[Any, Any]] = {
     "llama": (lambda: LlamaConfig(**SIZES, attention_bias=True), AutoModelForCausalLM.from_config),
     "mistral": (lambda: MistralConfig(**SIZES, sliding_window=5), MistralForCausalLM),
@@ -62,7 +64,9 @@ def cuts(found: dict[str, Felt], size: int, shared: str = "head") -> dict[str, P
 
 def value_cuts(model: Any, found: dict[str, Felt], size: int, **more: Any) -> dict[str, ValueCut]:
     return {
-        name: cut_values(x.attended, model.get_submodule(name).o_proj.weight, x.groups, size, **more)
+        name: cut_values(
+            x.attended, model.get_submodule(name).o_proj.weight, x.groups, size, **more
+        )
         for name, x in found.items()
     }
 
@@ -93,7 +97,9 @@ def test_full_size_changes_nothing(kind: str, attention: str) -> None:
         # "eager" computes its softmax in float32
         assert torch.allclose(logits(model, attention_mask=PADDED), whole, atol=1e-4)
     require_same(model, BATCH)
-    assert torch.equal(logits(model, attention_mask=PADDED), whole)
+    again = logits(model, attention_mask=PADDED)
+    assert torch.equal(again, whole)
+    assert torch.isfinite(again).all()
 
 
 @pytest.mark.parametrize("kind", KIN)
@@ -118,11 +124,11 @@ def test_a_cut_is_the_whole_layer_with_zeros_for_what_was_dropped(kind: str) -> 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_a_thin_model_writes_the_same_text_with_its_cache_as_without(attention: str) -> None:
-    model = tiny_llama()
+    model = tiny_llama(torch.float32)
     model.set_attn_implementation(attention)
     found = moments(model)
     replace(model, thin(model, cuts(found, 8), value_cuts(model, found, 6)))
-    options = {"max_new_tokens": 8, "do_sample": False, "attention_mask": PADDED}
+    options = {"max_new_tokens": 8, "do_sample": False, "attention_mask": PADDED_FIRST}
     with_cache, without = (
         model.generate(IDS, use_cache=cache, **options) for cache in (True, False)
     )
@@ -179,7 +185,7 @@ def repaired(seed: int = 1, padded: bool = False, **more: Any) -> tuple[Any, Pai
     given = examples(Watcher(model), inputs, [name])[name]
     generator = torch.Generator().manual_seed(seed)
     layer = model.get_submodule(name)
-    options = {"steps": 60} | more
+    options = {"steps": 40} | more
     return layer, cut, repair(layer, cut, given, generator, **options)
 
 
@@ -314,7 +320,7 @@ def test_the_factors_give_back_any_table_of_frequencies_to_float32(base: float) 
 
 def test_repaired_maps_are_folded_into_the_weights_as_any_others() -> None:
     model = tiny_llama()
-    name, layer = next(iter(attention_layers(model).items()))
+    layer: Any = attention_layers(model)["model.layers.0.self_attn"]
     maps = RotaryMaps(torch.tensor([[0, 3], [2, 5]]), numbers(4, 12, 4), numbers(2, 12, 4, seed=2))
     thin_layer, x = thinned(layer, maps), numbers(5, 24)
     q = (layer.q_proj(x).unflatten(-1, (4, 12)).transpose(0, 1) @ maps.queries).transpose(0, 1)

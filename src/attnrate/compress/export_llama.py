@@ -95,7 +95,7 @@ def export_llama(model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"]) -
     """
     if folder.exists():
         raise InputError("the folder of an export must be new", str(folder), "Pass another path.")
-    stock = stock_llama(model)
+    stock: Any = stock_llama(model)
     written = folder.with_name(f"{folder.name}.writing")
     require_none("what is left of another export is in the way", [str(written)] * written.exists())
     stock.save_pretrained(written)
@@ -141,12 +141,12 @@ def stock_llama(model: nn.Module) -> nn.Module:
     )
     if given.generation_config is not None:
         stock.generation_config = given.generation_config
-    made: nn.Module = stock.eval()
-    return made
+    made: nn.Module = stock
+    return made.eval()
 
 
 def opened_again(model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"]) -> LlamaFiles:
-    """Open the files with plain transformers in a fresh process, and hold them against the model."""
+    """Open files with plain transformers in a fresh process; hold them against the model."""
     given: Any = model
     device = next(model.parameters()).device
     with at_rest(model), torch.no_grad():

@@ -1,4 +1,4 @@
-"""Cutting rotary heads: which pairs of dimensions are kept, and how the queries make up for the rest.
+"""Cutting rotary heads: which pairs are kept, and how the queries make up for the rest.
 
 A map of a head that may be applied before the rotation instead of after it is one complex number
 per pair. So a cut keeps some pairs of each key head, and each query head that uses it has a complex
@@ -121,7 +121,7 @@ def cut_pairs(
         if shared == "layer":
             chosen[name] = eliminate(gamma, count, refit).expand(groups[name], -1)
         elif shared == "head":
-            own = gamma.unflatten(0, (groups[name], -1))
+            own = gamma.reshape(groups[name], -1, *gamma.shape[1:])
             chosen[name] = torch.stack([eliminate(of_group, count, refit) for of_group in own])
     return {name: with_pairs(moments[name], pairs, refit) for name, pairs in chosen.items()}
 
@@ -227,7 +227,7 @@ def require_size(size: int, m: int, name: str) -> int:
 
 
 def with_ridge(gamma: Float[Tensor, "heads m m"]) -> Float[Tensor, "heads m m"]:
-    """Γ with a small multiple of the identity, which draws c_j to 1 where the inputs say nothing."""
+    """Γ and a small multiple of the identity, which draws c_j to 1 where inputs say nothing."""
     m = gamma.shape[-1]
     size = gamma.diagonal(dim1=-2, dim2=-1).mean(-1).clamp(min=torch.finfo(gamma.dtype).tiny)
     return gamma + _RIDGE * size[:, None, None] * torch.eye(m, dtype=gamma.dtype)

@@ -1,9 +1,9 @@
 """What a cut of rotary heads has to know of calibration inputs: second moments of pair products.
 
-A head of size m has m / 2 pairs (i, i + m / 2), read as complex numbers q_j and k_j. After rotation
-its logit is scale · Σ_j Re(q_j k̄_j). The features f = (Re, Im)(q_j k̄_j) of a query t and a key s are
-linear in the key, f = D_t k, so that what attention sees of them at t is D_t Cov_{p_t}(k) D_tᵀ: the
-features of T · S pairs of tokens are never formed.
+A head of size m has m / 2 pairs (i, i + m / 2), read as complex numbers q_j and k_j. After the
+rotation its logit is scale · Σ_j Re(q_j k̄_j). The features f = (Re, Im)(q_j k̄_j) of a query t and a
+key s are linear in the key, f = D_t k, so that what attention sees of them at t is
+D_t Cov_{p_t}(k) D_tᵀ: the features of T · S pairs of tokens are never formed.
 
 - "weights": Γ = scale² Σ_t Cov_{p_t}(f). A change δ of the coefficients of the features changes the
   attention weights by Σ_t KL ≈ ½ δᵀ Γ δ.
@@ -59,9 +59,7 @@ class Felt:
         )
 
 
-def felt(
-    call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], gradients: bool = True
-) -> Felt:
+def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], gradients: bool = True) -> Felt:
     """What a layer feels in one call, in float64.
 
     Args:
@@ -130,7 +128,9 @@ def gather(
 
         def see(site: Site, call: Call, batch: Batch = batch) -> None:
             projection = getattr(site.module, "o_proj", None)
-            if not isinstance(projection, nn.Linear) or (names is not None and site.name not in names):
+            if not isinstance(projection, nn.Linear) or (
+                names is not None and site.name not in names
+            ):
                 return
             new = felt(call, kept_tokens(site, call, batch), projection.weight, gradients)
             known = found.get(site.name)
@@ -150,9 +150,7 @@ def _moments(
     return about_zero - (weight @ k)[..., :, None] * (weight @ other)[..., None, :]
 
 
-def _turned(
-    x: Float[Tensor, "t n m"], D: Float[Tensor, "t m"], both: bool
-) -> Float[Tensor, "..."]:
+def _turned(x: Float[Tensor, "t n m"], D: Float[Tensor, "t m"], both: bool) -> Float[Tensor, "..."]:
     """x_t D_tᵀ for each t, or Σ_t D_t x_t D_tᵀ: from keys to the features of their pairs."""
     y = _by_pairs(x, D)
     return _by_pairs(y.mT, D).mT.sum(0) if both else y

@@ -33,7 +33,7 @@ from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 _CHECKS = 8  # how often the inputs that are not trained on are looked at
-_SMALLEST = 1e-6  # of a second moment beside the largest of its head, in the coordinates
+_SMALLEST = 1e-6  # second moment in the coordinates, beside the largest of the layer
 
 
 @dataclass(frozen=True)
@@ -199,10 +199,7 @@ class _Layer:
         self.W_O = o.weight.detach().float()
         with torch.no_grad():
             self.own = [
-                tuple(
-                    x(one.hidden.to(x.weight)).float().unflatten(-1, (heads, -1)).transpose(0, 1)
-                    for x, heads in ((q, self.heads), (k, groups))
-                )
+                (_by_head(q, one.hidden, self.heads), _by_head(k, one.hidden, groups))
                 for one in given
             ]
 
@@ -230,7 +227,8 @@ class _Layer:
         """What the whole layer adds."""
         with torch.no_grad():
             every = torch.arange(self.m // 2).expand(self.groups, -1)
-            return self.added(i, *self.own[i], every, self.rows(i))
+            q, k = self.own[i]
+            return self.added(i, q, k, every, self.rows(i))
 
     def change(self, i: int, target: Tensor, maps: RotaryMaps, rows: slice) -> Tensor:
         """The sum of squares of the change of what the layer adds at some queries."""
@@ -250,10 +248,10 @@ class _Coordinates:
         self.back = [inverse for _, inverse in roots]
         X, Y = maps.queries.double(), maps.keys.double()
         extents = [
-            (M * (C @ M)).sum(1).unflatten(-1, (2, -1)).sum(1)
+            (M * (C @ M)).sum(1).reshape(len(M), 2, -1).sum(1)
             for M, C in zip((X, Y), moments, strict=True)
         ]
-        of_group = extents[0].unflatten(0, (layer.groups, -1)).mean(1)
+        of_group = extents[0].reshape(layer.groups, layer.shared, -1).mean(1)
         tiny = 1e-12 * max(float(x.max()) for x in extents) + 1e-300
         balance = ((of_group + tiny) / (extents[1] + tiny)).pow(0.25).repeat(1, 2)
         self.balance = balance.repeat_interleave(layer.shared, 0)[:, None, :], balance[:, None, :]
@@ -274,6 +272,12 @@ class _Coordinates:
         return RotaryMaps(self.pairs, X, Y)
 
 
+def _by_head(projection: nn.Linear, hidden: Tensor, heads: int) -> Tensor:
+    """Queries or keys of one input, (heads, T, m), in float32."""
+    made: Tensor = projection(hidden.to(projection.weight))
+    return made.float().reshape(len(made), heads, -1).transpose(0, 1)
+
+
 def _moments(parts: Sequence[Tensor]) -> Tensor:
     """Σ x xᵀ over the number of tokens, of (heads, T, m) of several inputs."""
     whole = torch.cat(list(parts), 1).double()
@@ -287,9 +291,7 @@ def _roots(C: Float[Tensor, "heads m m"]) -> tuple[Tensor, Tensor]:
     return (vector * value[..., None, :]) @ vector.mT, (vector / value[..., None, :]) @ vector.mT
 
 
-def _split(
-    given: tuple[Tensor, Tensor, Tensor], call: Call, kept: Tensor | None
-) -> list[Example]:
+def _split(given: tuple[Tensor, Tensor, Tensor], call: Call, kept: Tensor | None) -> list[Example]:
     """One example for each row of a call."""
     hidden, cos, sin = given
     rows, T = call.query.shape[0], call.query.shape[2]
@@ -321,6 +323,8 @@ def _split(
             kept=(None, None),
         )
         x = hidden[i] if kept is None else hidden[i].masked_fill(~kept[i][:, None], 0.0)
-        angles = (table[i % len(table), :, :half].clone() for table in (cos, sin))
-        made.append(Example(x.clone(), *angles, one, None if kept is None else kept[i : i + 1]))
+        cosines, sines = (table[i % len(table), :, :half].clone() for table in (cos, sin))
+        made.append(
+            Example(x.clone(), cosines, sines, one, None if kept is None else kept[i : i + 1])
+        )
     return made

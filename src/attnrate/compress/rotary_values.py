@@ -2,10 +2,11 @@
 
 What a query head adds to the model is W_O o with o = A V. With grouped queries one value head
 v' = Rᵀv is shared by several query heads, each of which reads it with a matrix L of its own:
-W_V → RᵀW_V, W_O → W_O L. R is that of the best common L: with C the covariance of o and M = W_OᵀW_O,
-both summed over the heads of the group, and M = NᵀN, it is Rᵀ = UᵀN for the leading eigenvectors U
-of N C Nᵀ. Then each head has the least squares L = C_h R (RᵀC_hR)⁻¹. The mean of what is left out is
-a constant, which the output bias adds at no cost: attention weights add up to 1.
+W_V → RᵀW_V, W_O → W_O L. R is that of the best common L: with C the covariance of o and
+M = W_OᵀW_O, both summed over the heads of the group, and M = NᵀN, it is Rᵀ = UᵀN for the leading
+eigenvectors U of N C Nᵀ. Then each head has the least squares L = C_h R (RᵀC_hR)⁻¹. The mean of
+what is left out is a constant, which the output bias adds at no cost: attention weights add up
+to 1.
 """
 
 from dataclasses import dataclass
@@ -27,8 +28,8 @@ class ValueCut:
     Attributes:
         into: R of each key head: its values become Rᵀv.
         out: L of each query head: its part of the output projection becomes W_O L.
-        left: What the cut leaves out of the mean of A V, (I - L Rᵀ) ō, of each query head; W_O times
-            this goes into the output bias. Zero for a cut that has no output bias to put it in.
+        left: What the cut leaves out of the mean of A V, (I - L Rᵀ) ō, of each query head; W_O
+            times this goes into the output bias. Zero where there is no output bias to put it in.
         felt: What is felt of the cut over what is felt of the head, Σ‖W_O (ô - o)‖² / Σ‖W_O o‖²,
             about the mean for a cut with an output bias, about zero for one without.
 
@@ -68,7 +69,7 @@ def cut_values(
     by_head = W_O.detach().cpu().double().reshape(len(W_O), heads, m_v).transpose(0, 1)
     M = by_head.mT @ by_head
     shared = heads // groups
-    C_of_group, M_of_group = (x.unflatten(0, (groups, shared)).sum(1) for x in (C, M))
+    C_of_group, M_of_group = (x.reshape(groups, shared, m_v, m_v).sum(1) for x in (C, M))
     value, vector = torch.linalg.eigh(M_of_group)
     # Directions that no head reads still need an inverse; the bound is the rounding of float64.
     root = value.clamp(min=1e-13 * float(value.max())).sqrt()

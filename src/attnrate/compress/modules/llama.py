@@ -107,9 +107,7 @@ class ThinLlamaAttention(nn.Module):
         cos, sin = (self.of_pairs(x) for x in position_embeddings)
         key = turned(key, cos, sin)
         shared = self.num_key_value_groups
-        query = turned(
-            query, cos.repeat_interleave(shared, 1), sin.repeat_interleave(shared, 1)
-        )
+        query = turned(query, cos.repeat_interleave(shared, 1), sin.repeat_interleave(shared, 1))
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.layer_idx)
         if self.sliding_window is not None:
@@ -134,6 +132,7 @@ class ThinLlamaAttention(nn.Module):
         return table[..., self.pairs].transpose(1, 2)
 
     def extra_repr(self) -> str:
+        """The sizes, for the model's own print."""
         return f"heads={self.shape.heads}, size={self.head_dim}, values={self.shape.m_v}"
 
 
@@ -174,10 +173,10 @@ def thinned(
         pairs=kept.shape[1],
         m_v=v.out_features // groups if values is None else values.size,
         biases=(
-            q.bias is not None,
-            k.bias is not None,
-            v.bias is not None,
-            o.bias is not None or (values is not None and bool(values.left.any())),
+            _has_bias(q),
+            _has_bias(k),
+            _has_bias(v),
+            _has_bias(o) or (values is not None and bool(values.left.any())),
         ),
         scaling=float(cast(float, module.scaling)),
         window=_window(module),
@@ -285,10 +284,14 @@ def _output(model: nn.Module, batch: Batch) -> Tensor:
     return cast(Tensor, made if isinstance(made, Tensor) else made[0])
 
 
+def _has_bias(layer: nn.Linear) -> bool:
+    return isinstance(layer.bias, Tensor)
+
+
 def _tensors(layer: nn.Linear) -> Iterator[tuple[str, Tensor]]:
     """The weight and, where there is one, the bias of a projection."""
     yield "weight", layer.weight
-    if layer.bias is not None:
+    if _has_bias(layer):
         yield "bias", layer.bias
 
 
@@ -311,11 +314,11 @@ def _fill_values(
         _fill(thin.o_proj, o, None)
         return
     L, left = (x.to(o.weight.device).double() for x in (values.out, values.left))
-    by_head = o.weight.double().unflatten(1, (len(L), -1)).transpose(0, 1)
+    by_head = o.weight.double().reshape(len(o.weight), len(L), -1).transpose(0, 1)
     thin.o_proj.weight.copy_((by_head @ L).transpose(0, 1).flatten(1))
-    if thin.o_proj.bias is not None:
+    if _has_bias(thin.o_proj):
         bias = (by_head @ left[..., None]).sum(0)[:, 0]
-        thin.o_proj.bias.copy_(bias if o.bias is None else bias + o.bias.double())
+        thin.o_proj.bias.copy_(bias + o.bias.double() if _has_bias(o) else bias)
 
 
 def _window(module: nn.Module) -> int | None:
