@@ -236,3 +236,13 @@ def test_layers_of_a_model_are_gathered_over_batches_as_over_one() -> None:
         assert torch.allclose(one.weights, parts[name].weights)
         assert torch.allclose(one.outputs, parts[name].outputs)
         assert one.queries == parts[name].queries == BATCH["input_ids"].numel()
+
+
+def test_only_the_layers_and_the_moments_that_are_wanted_are_gathered() -> None:
+    model, name = tiny_llama(), "model.layers.1.self_attn"
+    whole = gather(Watcher(model), [BATCH])[name]
+    found = gather(Watcher(model), [BATCH], {name}, outputs=False)
+    assert list(found) == [name]
+    assert torch.allclose(found[name].weights, whole.weights)
+    assert not found[name].outputs.any()
+    assert whole.outputs.any()

@@ -59,14 +59,14 @@ class Felt:
         )
 
 
-def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], gradients: bool = True) -> Felt:
+def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], outputs: bool = True) -> Felt:
     """What a layer feels in one call, in float64.
 
     Args:
         call: The call; its queries and keys have been rotated.
         kept: Which queries and keys are no padding; None: all are.
         W_O: The weight of the layer's output projection.
-        gradients: Whether Γ of the outputs is wanted; without it, it is zero.
+        outputs: Whether Γ of the outputs is wanted, which takes as long again; it is zero if not.
 
     Returns:
         The sums over all inputs of the call and all queries that are no padding.
@@ -95,9 +95,9 @@ def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], gradients: bool =
                 D, weight = query[i, h, part], p[i, h]
                 attended[i, h, part] = weight @ v
                 shown = v @ triangle[h].mT
-                moments = _moments(weight, k, torch.cat([k, shown], -1) if gradients else k)
+                moments = _moments(weight, k, torch.cat([k, shown], -1) if outputs else k)
                 by_weights[h] += _turned(moments[..., :m], D, both=True)
-                if gradients:
+                if outputs:
                     J = _turned(moments[..., m:].mT, D, both=False).flatten(0, 1)
                     by_outputs[h] += J.mT @ J
     scale = call.scale**2
@@ -108,7 +108,7 @@ def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], gradients: bool =
 
 
 def gather(
-    watcher: Watcher, inputs: Iterable[Batch], names: set[str] | None = None, gradients: bool = True
+    watcher: Watcher, inputs: Iterable[Batch], names: set[str] | None = None, outputs: bool = True
 ) -> dict[str, Felt]:
     """What each layer feels on calibration inputs, by the names of layers, in one pass over them.
 
@@ -116,7 +116,7 @@ def gather(
         watcher: The model.
         inputs: The calibration inputs as batches.
         names: The layers that are wanted; None: all whose modules have an output projection.
-        gradients: Whether Γ of the outputs is wanted; without it, it is zero.
+        outputs: Whether Γ of the outputs is wanted, which takes as long again; it is zero if not.
 
     Returns:
         The sums over all inputs, of layers that ran on them.
@@ -132,7 +132,7 @@ def gather(
                 names is not None and site.name not in names
             ):
                 return
-            new = felt(call, kept_tokens(site, call, batch), projection.weight, gradients)
+            new = felt(call, kept_tokens(site, call, batch), projection.weight, outputs)
             known = found.get(site.name)
             found[site.name] = new if known is None else known.joined(new)
 
