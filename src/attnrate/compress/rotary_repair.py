@@ -33,6 +33,7 @@ from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 _CHECKS = 8  # how often the inputs that are not trained on are looked at
+_FAR = 0.3  # the change of outputs from which steps have their full size
 _SMALLEST = 1e-6  # second moment in the coordinates, beside the largest of the layer
 
 
@@ -130,7 +131,9 @@ def repair(
         given: What the layer is given; every fifth example is not trained on.
         generator: Draws the examples of each step.
         steps: The number of steps.
-        rate: The step size of Adam at the start; it falls to zero along a cosine.
+        rate: The step size of Adam at the start; it falls to zero along a cosine. For a cut that
+            changes the output by less than 0.3 of its size it is smaller in proportion: such a cut
+            is nearer to the best maps, and larger steps only lead away from it.
         at_once: The number of examples in a step; of each, half of the queries are looked at.
 
     Returns:
@@ -162,6 +165,7 @@ def repair(
         return math.sqrt(wrong / sum(float(targets[i].square().sum()) for i in aside))
 
     before = lowest = aside_now()
+    rate *= min(1.0, before / _FAR)
     best, kept = 0, [theta.detach().clone() for theta in thetas]
     size = sum(float(targets[i].square().sum()) for i in train) / len(train)
     every = max(1, steps // _CHECKS)
