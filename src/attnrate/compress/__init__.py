@@ -7,5 +7,7 @@
 - `repair`: gradient steps against the outputs of the original heads, layer by layer; `distil`: of
   all layers at once against the output of the original model
 - `run`: a model's cut from its inputs on; `fold`: the thin heads put into the model
+- `rotary`: pairs of rotary heads, by elimination with a refit, from `rotary_moments`;
+  `rotary_values`, `rotary_repair`; `export_llama`: stock Llama files
 - `modules/`: thin attention of families of models, one file each
 """
