@@ -75,7 +75,9 @@ def main() -> int:
     for verdict in CLASSES:
         print(f"{tally[verdict]:5d}  {verdict}")
     covered = tally["covered"] + tally["covered as far as it ran"]
-    attending = covered + tally["partly"] + tally["none"] + tally["silent"]
+    attending = covered + sum(
+        tally[verdict] for verdict in ("partly", "none", "silent", "counted otherwise")
+    )
     share = covered / max(attending, 1)
     print(
         f"{covered} of {attending} types with softmax attention that ran are covered: {share:.1%}"
@@ -87,6 +89,7 @@ def main() -> int:
             {
                 f"more than {_SHARE:.0%} of them are covered": share > _SHARE,
                 "no attention is left out silently": tally["silent"] == 0,
+                "no more is profiled than was counted": tally["counted otherwise"] == 0,
             }
         )
         else 1

@@ -32,7 +32,7 @@ ROOMS = [
         "figures",
         "pages",
     ),
-    *("targets", "models", "data", "theory", "fitting", "training", "spectra"),
+    *("targets", "models", "data", "theory", "fitting", "training", "spectra", "compress"),
     *("experiments", "report", "reproduction", "cli"),
 ]
 #: A file has one subject; an experiment, told from top to bottom, may be longer

@@ -76,10 +76,6 @@ def test_running_text_is_cut_into_pieces_and_tables_are_not(
         ({"inputs": "T", "length": 5}, "--length is for --text"),
         ({"text": "T", "tokens": "many"}, "tokens must be a whole number"),
         ({"text": "T", "column": "text"}, r"--column is for tables, and a\.txt is none"),
-        ({"text": "nowhere.txt"}, "no such file of inputs"),
-        ({"inputs": "nowhere.npz"}, "no such file of inputs"),
-        ({"images": "nowhere"}, "no such folder of images"),
-        ({"sound": "nowhere"}, "no such folder of sound"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_a_model_is_opened(

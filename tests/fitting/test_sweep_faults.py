@@ -64,7 +64,7 @@ def kept(store: Path) -> dict[str, float]:
         return {row.key: row.result["value"] for row in opened.finished()}
 
 
-def wait_until(condition: object, seconds: float = 30.0) -> None:
+def wait_until(condition: object, seconds: float = 120.0) -> None:
     give_up = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < give_up, "waited in vain"

@@ -42,6 +42,13 @@ def test_nine_in_ten_types_with_softmax_attention_are_covered_and_nothing_is_sil
     assert all(found[kind].why for kind in named)
 
 
+def test_attention_that_torch_does_not_fuse_is_counted_too() -> None:
+    q, v = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 7)
+    with torch.no_grad(), Counter() as counter:
+        nn.functional.scaled_dot_product_attention(q, q, v)
+    assert counter.count == 1
+
+
 class Several(nn.Module):
     """Two attentions, one of them with its weights copied, and a gate."""
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import torch
 from jaxtyping import Bool, Float
 
-from attnrate.spectra.capture import Call
+from attnrate.spectra.added import Added
+from attnrate.spectra.capture import Call, Mask
 
 Tensor = torch.Tensor
 #: Numbers that are added to logits and are below this hide a key
@@ -90,24 +91,27 @@ def understood(call: Call, kept: tuple[Tensor | None, Tensor | None]) -> bool:
 
 def _first_row(call: Call) -> Call:
     """The call with its first row alone; biases and masks may have one row for all."""
-    whole = call.mask
-
-    def first(rows: slice) -> Tensor:
-        assert callable(whole)
-        return whole(rows)[:1]
-
     return replace(
         call,
         query=call.query[:1],
         key=call.key[:1],
         value=call.value[:1],
-        mask=whole[:1] if isinstance(whole, Tensor) else whole and first,
+        mask=_first_of(call.mask),
         bias=None if call.bias is None else call.bias[:1],
         sinks=None if call.sinks is None else call.sinks[:1],
         plain=None,
         output=None,
         kept=(None, None),
     )
+
+
+def _first_of(mask: Mask) -> Mask:
+    """The mask of the first row of the batch alone."""
+    if mask is None or isinstance(mask, Tensor):
+        return None if mask is None else mask[:1]
+    if isinstance(mask, Added):  # which computes no more than it has to
+        return mask.first()
+    return lambda rows: mask(rows)[:1]
 
 
 def _part(added: Tensor, rows: slice) -> Tensor:

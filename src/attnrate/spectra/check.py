@@ -243,8 +243,8 @@ def _judged(model: nn.Module, metric: Metric, batch: Batch, when: str) -> list[f
 def _changes(watcher: Watcher, batch: Batch, cut: dict[str, Projection]) -> list[float]:
     """The relative change of the model's output for each input when all layers are cut at once."""
     with batches.at_rest(watcher.model):
-        before = _output(batches.run(watcher.model, batch))
-    after = _output(run_cut(watcher, batch, cut))
+        before = output_of(batches.run(watcher.model, batch))
+    after = output_of(run_cut(watcher, batch, cut))
     kept = batches.padding(batch, tuple(before.shape[:2]))
     found = []
     # one input after another: the outputs of a language model are large
@@ -269,7 +269,7 @@ def _require_same_heads(site: Site, spectra: LayerSpectra) -> None:
         )
 
 
-def _output(given: Any) -> Tensor:
+def output_of(given: Any) -> Tensor:
     """The first output of a model that has one row per input, unlike a loss."""
     if isinstance(given, Tensor):
         return given

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.weak import WeakIdKeyDictionary
 
+from attnrate.spectra.added import Added
 from attnrate.spectra.attention import HIDES
 from attnrate.spectra.capture import Call
 from attnrate.spectra.watching.axes import ONE, TWO, Axes, lead_axes
@@ -210,27 +211,13 @@ def _call(trace: Weights, value: Tensor, output: Tensor) -> Call:
         for bias, by in logits.biases
     ]
     bias = sum(biases[1:], biases[0]) if biases else None
-    shared = heads // logits.key.shape[1]
-    least = torch.finfo(torch.float32).min / 4
-
-    def mask(rows: slice) -> Tensor:
-        """What the model added to the logits of these queries, beside the bias."""
-        keys = logits.key.float().repeat_interleave(shared, 1)
-        made = logits.scale * (query[:, :, rows].float() @ keys.mT)
-        if logits.softcap is not None:
-            made = logits.softcap * (made / logits.softcap).tanh()
-        if bias is not None:
-            made = made + bias[:, :, rows]
-        # a query that sees nothing (padding) must not make nan
-        return (final[:, :, rows].float() - made).clamp(min=least)
-
     seen = final[:, 0].amax(-2) > HIDES  # padding is the same for all heads
     return Call(
         query,
         logits.key,
         value,
         logits.scale,
-        mask=mask,
+        mask=Added(final, query, logits.key, logits.scale, logits.softcap, bias),
         bias=bias,
         kept=(None, seen),
         softcap=logits.softcap,

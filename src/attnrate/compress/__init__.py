@@ -1,0 +1,13 @@
+"""Smaller heads for real: queries, keys and values cut out of a model's weights, and repaired.
+
+- `projections`: where a layer makes queries, keys, values and its output, found by running
+- `held`: a call of attention that is kept, to be computed again; `moments`: what the closed forms
+  need, summed in one pass
+- `content`: cutting queries and keys by closed forms; `values`: cutting values and outputs
+- `repair`: gradient steps against the outputs of the original heads, layer by layer; `distil`: of
+  all layers at once against the output of the original model
+- `run`: a model's cut from its inputs on; `fold`: the thin heads put into the model
+- `rotary`: pairs of rotary heads, by elimination with a refit, from `rotary_moments`;
+  `rotary_values`, `rotary_repair`; `export_llama`: stock Llama files
+- `modules/`: thin attention of families of models, one file each
+"""

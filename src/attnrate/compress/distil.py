@@ -1,0 +1,219 @@
+"""Repairing all layers of a cut model together, against the output of the original model.
+
+Layers that are repaired one by one do not know which of their errors matter later, nor which the
+others make up for. Here the queries' weights Pᵀ W_Q stand in the model while it runs, and gradients
+of the relative change of its output go to X and Y of all layers at once.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import nn
+
+from attnrate.compress.content import Factors, balanced
+from attnrate.compress.moments import Moments
+from attnrate.compress.projections import Projections, Slice
+from attnrate.compress.repair import rate, whitening
+from attnrate.spectra import batches
+from attnrate.spectra.batches import Batch
+from attnrate.spectra.check import output_of
+
+Tensor = torch.Tensor
+_RATE = 0.003  # of Adam, for numbers of size one
+_INPUTS = 2  # in a step
+_LOOKS = 4  # times that the inputs held out are looked at
+_HELD_OUT = 8  # every such input is held out
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """What a repair of all layers together came to.
+
+    Attributes:
+        factors: The cuts after it, by the names of layers.
+        before: The relative change of the model's output on inputs held out, before.
+        after: The same after it; never more than before.
+        steps: The number of steps that were taken.
+        seconds: The time that this thread of the processor took for them.
+
+    """
+
+    factors: Mapping[str, Factors]
+    before: float
+    after: float
+    steps: int
+    seconds: float
+
+
+@contextmanager
+def queries_cut(
+    projections: Mapping[str, Projections], cuts: Mapping[str, Float[Tensor, "heads m m"]]
+) -> Iterator[None]:
+    """While it is open, the model makes the queries Pᵀ q; gradients reach the projections P.
+
+    Args:
+        projections: Where each layer makes its queries.
+        cuts: P of each query head, by the names of layers.
+
+    """
+    kept: list[tuple[nn.Module, str, nn.Parameter]] = []
+    try:
+        for name, P in cuts.items():
+            part = projections[name].query.part
+            for word in ("weight", "bias"):
+                old = part._parameters.get(word)
+                if old is not None:
+                    made = _cut(old.detach(), projections[name].query, P, word == "weight")
+                    kept.append((part, word, old))
+                    del part._parameters[word]
+                    setattr(part, word, made)
+        yield
+    finally:
+        for part, word, old in kept:
+            delattr(part, word)
+            part._parameters[word] = old
+
+
+def distil(
+    model: nn.Module,
+    given: Sequence[Batch],
+    projections: Mapping[str, Projections],
+    moments: Mapping[str, Moments],
+    start: Mapping[str, Factors],
+    steps: int = 100,
+    seed: int = 0,
+) -> Distilled:
+    """Repair the cuts of all layers of a model together by gradient steps.
+
+    Args:
+        model: The original model.
+        given: The calibration inputs.
+        projections: Where each layer makes its queries.
+        moments: The moments of each layer, for the coordinates.
+        start: The cuts to begin with.
+        steps: The number of steps.
+        seed: The seed of the order of inputs.
+
+    Returns:
+        The best cuts on the inputs held out, and what they came to.
+
+    """
+    began = time.thread_time()
+    places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
+    away = places[_HELD_OUT - 1 :: _HELD_OUT] or places[-1:]
+    own = [place for place in places if place not in away] or away
+    frozen = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        task = _Task(model, given, projections)
+        layers = {name: _White.of(moments[name], start[name]) for name in start}
+        before = task.error(away, start)
+        found, least = dict(start), before
+        search = torch.optim.Adam(
+            [x for each in layers.values() for x in (each.X, each.Y)], lr=_RATE, betas=(0.9, 0.99)
+        )
+        drawn = torch.Generator().manual_seed(seed)
+        order: list[int] = []
+        look = max(1, steps // _LOOKS)
+        for step in range(1, steps + 1):
+            search.param_groups[0]["lr"] = _RATE * rate(step, steps)
+            if len(order) < _INPUTS:
+                order += torch.randperm(len(own), generator=drawn).tolist()
+            some, order = [own[i] for i in order[:_INPUTS]], order[_INPUTS:]
+            search.zero_grad()
+            for place in some:
+                loss = task.loss(place, {n: each.projection() for n, each in layers.items()})
+                (loss / len(some)).backward()  # type: ignore[no-untyped-call]
+            search.step()
+            if step % look == 0 or step == steps:
+                made = {name: each.factors(moments[name]) for name, each in layers.items()}
+                error = task.error(away, made)
+                if error < least:
+                    found, least = made, error
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        for part, training in modes:
+            part.training = training
+    return Distilled(found, before, least, steps, time.thread_time() - began)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The change of a model's output, input by input."""
+
+    model: nn.Module
+    given: Sequence[Batch]
+    projections: Mapping[str, Projections]
+
+    def loss(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> Tensor:
+        """The square of the relative change of the output for an input."""
+        wrong, size = self._parts(place, cuts)
+        return wrong / size
+
+    def error(self, places: Sequence[tuple[int, int]], cuts: Mapping[str, Factors]) -> float:
+        """The relative change of the output over several inputs."""
+        P = {name: each.projection().float() for name, each in cuts.items()}
+        with torch.no_grad():
+            parts = [self._parts(place, P) for place in places]
+        wrong, size = (sum(float(part[i]) for part in parts) for i in (0, 1))
+        return math.sqrt(wrong / size)
+
+    def _parts(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        one = batches.pick(self.given[place[0]], [place[1]])
+        with torch.no_grad():
+            whole = output_of(batches.run(self.model, one))
+        with queries_cut(self.projections, cuts):
+            made = output_of(batches.run(self.model, one))
+        kept = batches.padding(one, tuple(whole.shape[:2]))
+        if kept is not None:
+            whole, made = whole[kept.to(whole.device)], made[kept.to(made.device)]
+        return (made - whole).square().sum(), whole.square().sum()
+
+
+@dataclass(frozen=True)
+class _White:
+    """The cut of a layer in coordinates in which its queries and keys have unit moments."""
+
+    X: Tensor
+    Y: Tensor
+    of_query: Tensor
+    of_key: Tensor
+
+    @classmethod
+    def of(cls, moments: Moments, start: Factors) -> "_White":
+        q_root, q_inverse = whitening(moments.query / moments.queries)
+        k_root, k_inverse = whitening(moments.gauge / moments.keys)
+        return cls(
+            (q_root @ start.X).float().requires_grad_(),
+            (k_root @ start.Y).float().requires_grad_(),
+            q_inverse.float(),
+            k_inverse.float(),
+        )
+
+    def projection(self) -> Tensor:
+        shared = len(self.X) // len(self.Y)
+        Y = (self.of_key @ self.Y).repeat_interleave(shared, 0)
+        made: Tensor = self.of_query @ self.X @ Y.mT
+        return made
+
+    def factors(self, moments: Moments) -> Factors:
+        X, Y = self.of_query @ self.X.detach(), self.of_key @ self.Y.detach()
+        return balanced(Factors(X.double(), Y.double()), moments)
+
+
+def _cut(old: Tensor, own: Slice, P: Tensor, is_weight: bool) -> Tensor:
+    """A weight or bias with Pᵀ before the features that are queries."""
+    rows = own.rows_of(old) if is_weight else old[:, None]
+    features = own.features.flatten()
+    heads = rows[features].reshape(*own.features.shape, -1)
+    made = rows.index_copy(0, features, (P.to(rows).mT @ heads).flatten(0, 1))
+    return own.rows_of(made) if is_weight else made[:, 0]

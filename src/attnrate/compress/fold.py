@@ -1,0 +1,130 @@
+"""Thin heads put into a model: smaller Linear parts, and thin modules that are called as before."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from attnrate.compress.content import Factors
+from attnrate.compress.modules import FAMILIES, Parts
+from attnrate.compress.projections import Projections, Slice
+from attnrate.compress.values import ValueFactors
+from attnrate.errors import InputError
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class ThinLayer:
+    """What a layer becomes.
+
+    Attributes:
+        projections: Where the layer makes queries, keys, values and its output now.
+        content: The cut of its queries and keys; None leaves them as they are.
+        values: The cut of its values and outputs; None leaves them as they are.
+
+    """
+
+    projections: Projections
+    content: Factors | None = None
+    values: ValueFactors | None = None
+
+
+def fold(model: nn.Module, layers: Mapping[str, ThinLayer]) -> nn.Module:
+    """A copy of a model with thin heads in place of some layers.
+
+    Args:
+        model: The model; it stays as it is.
+        layers: What layers become, by their names.
+
+    Returns:
+        The copy, with fewer parameters, called as the model is.
+
+    Raises:
+        InputError: There is no thin module for the family of a layer.
+
+    """
+    known = {id(part): part for each in layers.values() for part in _own_parts(each)}
+    # The old parts stay shared until they are replaced, so that they are not copied.
+    made = copy.deepcopy(model, {**known})
+    for each in layers.values():
+        _replace(made, each)
+    return made
+
+
+def thin_parts(layer: ThinLayer) -> Parts:
+    """The thin Linear parts of a layer, with weights and biases cut."""
+    own, content, values = layer.projections, layer.content, layer.values
+    site = own.site
+    X, Y = (None, None) if content is None else (content.X, content.Y)
+    V = None if values is None else values.V
+    size = site.m_h if content is None else content.size
+    value_size = own.value.features.shape[1] if values is None else values.size
+    output = own.output.weight
+    bias = own.output.bias
+    if values is not None:
+        output = values.U.mT @ output
+        bias = bias + values.shift
+    return Parts(
+        query=_making(own.query, X),
+        key=_making(own.key, Y),
+        value=_making(own.value, V),
+        output=_linear(output.flatten(0, 1).mT, bias, own.output.part),
+        heads=site.heads,
+        groups=site.groups,
+        size=size,
+        value_size=value_size,
+        whole=site.m_h,
+    )
+
+
+def _own_parts(layer: ThinLayer) -> list[nn.Module]:
+    own = layer.projections
+    return [each.part for each in (own.query, own.key, own.value, own.output)]
+
+
+def _replace(model: nn.Module, layer: ThinLayer) -> None:
+    own = layer.projections
+    site, parts = own.site, thin_parts(layer)
+    factors = {own.query.factor, own.key.factor, own.value.factor}
+    path = site.name.partition("#")[0]
+    old = model.get_submodule(path)
+    thin = None if factors != {1.0} else next(filter(None, (f(old, parts) for f in FAMILIES)), None)
+    if thin is None:
+        raise InputError(
+            f"{site.name} can be cut, but there is no thin module for its class",
+            type(old).__name__,
+            "BERT, MPNet and ViT of transformers and attnrate's own models have one.",
+        )
+    _put(model, path, thin.train(old.training))
+    # where the output projection lies beside the layer and not inside
+    if all(part is not parts.output for part in thin.modules()):
+        _put(model, own.output.path, parts.output)
+
+
+def _put(model: nn.Module, path: str, part: nn.Module) -> None:
+    above, _, name = path.rpartition(".")
+    setattr(model.get_submodule(above), name, part)
+
+
+def _making(own: Slice, cut: Tensor | None) -> nn.Linear:
+    weight, bias = own.weight, own.bias
+    if cut is not None:
+        weight = cut.mT @ weight
+        bias = (cut.mT @ bias[..., None])[..., 0]
+    return _linear(weight.flatten(0, 1), bias.flatten(), own.part)
+
+
+def _linear(weight: Tensor, bias: Tensor, like: nn.Module) -> nn.Linear:
+    """A Linear part with these weights, in the number format and place of another."""
+    old = like.weight
+    assert isinstance(old, Tensor)
+    has_bias = getattr(like, "bias", None) is not None or bool(bias.any())
+    made = nn.Linear(weight.shape[1], weight.shape[0], has_bias, device=old.device, dtype=old.dtype)
+    with torch.no_grad():
+        made.weight.copy_(weight)
+        if has_bias:
+            made.bias.copy_(bias)
+    return made.requires_grad_(old.requires_grad)

@@ -1,0 +1,344 @@
+"""A model's heads cut to smaller sizes: from inputs to thin weights, with what was measured.
+
+The closed forms differ little, and which is best differs from model to model. So all are computed,
+each layer's and the whole model's change is measured on some of the inputs, and the best is taken;
+the record says which.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from attnrate.compress.content import Factors, content, require_size
+from attnrate.compress.distil import distil
+from attnrate.compress.fold import ThinLayer, fold
+from attnrate.compress.held import Held
+from attnrate.compress.held import joined as held_joined
+from attnrate.compress.moments import OBJECTIVES, Moments, Objective
+from attnrate.compress.moments import joined as moments_joined
+from attnrate.compress.projections import Found, Refusal, find
+from attnrate.compress.repair import Repaired, output_error, repair
+from attnrate.compress.values import ValueFactors, value_cut
+from attnrate.errors import InputError
+from attnrate.spectra import batches
+from attnrate.spectra.batches import Batch
+from attnrate.spectra.capture import Call, Site
+from attnrate.spectra.check import output_of
+from attnrate.spectra.cut import kept_tokens, run_cut
+from attnrate.spectra.watching.watcher import Watcher
+
+Tensor = torch.Tensor
+_TRIED = 8  # inputs on which closed forms are compared
+PER_LAYER = "per layer"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What is known of a model's layers from calibration inputs.
+
+    Attributes:
+        watcher: The model.
+        given: The inputs.
+        found: Where its layers make queries, keys, values and outputs.
+        held: The calls of each layer that are kept for repair, by the layer's name.
+        moments: The moments of each layer over all inputs.
+
+    """
+
+    watcher: Watcher
+    given: Sequence[Batch]
+    found: Found
+    held: Mapping[str, Held]
+    moments: Mapping[str, Moments]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Cuts by closed forms, chosen by measurement.
+
+    Attributes:
+        factors: The cut of each layer, by its name.
+        objectives: The objective from which each layer's cut is.
+        rule: "per layer" where each layer has that with the least error of its own, else the one
+            objective of all layers.
+        changes: The relative change of the model's output on the inputs tried, by rule.
+
+    """
+
+    factors: Mapping[str, Factors]
+    objectives: Mapping[str, str]
+    rule: str
+    changes: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class LayerCut:
+    """What became of a layer.
+
+    Attributes:
+        name: Its name.
+        size: The size of queries and keys.
+        value_size: The size of values.
+        objective: The objective of its closed form; None where only values are cut.
+        before: The relative change of its output by the cut, on inputs held out from the repair.
+        after: The same after its repair; None without one.
+
+    """
+
+    name: str
+    size: int
+    value_size: int
+    objective: str | None
+    before: float | None = None
+    after: float | None = None
+
+
+@dataclass(frozen=True)
+class CutModel:
+    """A model with smaller heads.
+
+    Attributes:
+        model: The module, called as the original is.
+        layers: What became of each layer.
+        choice: How the closed forms were chosen.
+        factors: The cut of queries and keys of each layer, after all repair.
+        refused: The layers that could not be cut, each with its reason.
+        distilled: The relative change of the model's output on inputs held out, before and after
+            all layers were repaired together; None without that.
+
+    """
+
+    model: nn.Module = field(repr=False)
+    layers: tuple[LayerCut, ...]
+    choice: Choice
+    factors: Mapping[str, Factors] = field(repr=False)
+    refused: tuple[Refusal, ...]
+    distilled: tuple[float, float] | None = None
+
+
+def calibrate(model: nn.Module, given: Sequence[Batch]) -> Calibration:
+    """Run a model on calibration inputs once and keep what cuts of its layers need.
+
+    Args:
+        model: The model.
+        given: The inputs. The calls of all layers on them are kept in memory.
+
+    Returns:
+        Projections, moments and calls of its attention layers.
+
+    Raises:
+        InputError: No layer of the model can be cut.
+
+    """
+    watcher = Watcher(model)
+    found = find(watcher, given[0])
+    if not found.projections:
+        why = "; ".join(f"{each.name}: {each.reason}" for each in found.refused[:3])
+        raise InputError("no attention layer of this model can be cut", why or "it has none")
+    held: dict[str, list[Held]] = {}
+    moments: dict[str, list[Moments]] = {}
+    W_O = {name: own.output.weight for name, own in found.projections.items()}
+    for batch in given:
+
+        def see(site: Site, call: Call, batch: Batch = batch) -> None:
+            if site.name in found.projections:
+                one = Held.of(call, kept_tokens(site, call, batch))
+                held.setdefault(site.name, []).append(one)
+                moments.setdefault(site.name, []).append(Moments.of(one, W_O[site.name]))
+
+        watcher.see(batch, see)
+    return Calibration(
+        watcher,
+        given,
+        found,
+        {name: held_joined(calls) for name, calls in held.items()},
+        {name: moments_joined(parts) for name, parts in moments.items()},
+    )
+
+
+def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
+    """Cut queries and keys by every closed form, and take what changes the model least.
+
+    Args:
+        known: What is known of the model.
+        sizes: The new head size of each layer, by its name.
+
+    Returns:
+        The cuts, and what was measured.
+
+    """
+    forms = {
+        name: {o: content(known.moments[name], o, size) for o in OBJECTIVES}
+        for name, size in sizes.items()
+    }
+    best: dict[str, Objective] = {}
+    for name, own in forms.items():
+        some = known.held[name].pick(_spaced(known.held[name].inputs, _TRIED))
+        W_O = known.found.projections[name].output.weight
+        errors = output_error(some, W_O, [*own.values()])
+        best[name] = min(zip(errors, own, strict=True))[1]
+    rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
+    rules[PER_LAYER] = best
+    cuts = {
+        rule: {name: forms[name][o] for name, o in chosen.items()} for rule, chosen in rules.items()
+    }
+    changes = changes_of(known.watcher, _some(known.given, _TRIED), cuts)
+    rule = min(changes, key=lambda each: changes[each])
+    return Choice(cuts[rule], rules[rule], rule, changes)
+
+
+def changes_of(
+    watcher: Watcher, given: Sequence[Batch], cuts: Mapping[str, Mapping[str, Factors]]
+) -> dict[str, float]:
+    """The relative change of a model's output when all layers are cut, for each of several cuts.
+
+    Args:
+        watcher: The model, which the watcher has seen at work.
+        given: The inputs to measure on.
+        cuts: The cuts of layers, by the names of the layers, by names of their own.
+
+    Returns:
+        The root of Σ ‖change‖² / Σ ‖output‖² for each cut.
+
+    """
+    wrong, size = dict.fromkeys(cuts, 0.0), 0.0
+    edits = {
+        rule: {name: each.projection() for name, each in own.items()} for rule, own in cuts.items()
+    }
+    for batch in given:
+        with batches.at_rest(watcher.model):
+            whole = output_of(batches.run(watcher.model, batch)).float()
+        kept = batches.padding(batch, tuple(whole.shape[:2]))
+        there = slice(None) if kept is None else kept.to(whole.device)
+        size += float(whole[there].square().sum())
+        for rule, edit in edits.items():
+            made = output_of(run_cut(watcher, batch, edit)).float()
+            wrong[rule] += float((made - whole)[there].square().sum())
+    return {rule: (each / max(size, 1e-300)) ** 0.5 for rule, each in wrong.items()}
+
+
+def cut(
+    model: nn.Module,
+    inputs: Sequence[Batch],
+    sizes: int | Mapping[str, int],
+    value_sizes: int | Mapping[str, int] | None = None,
+    steps: int = 0,
+    together: int = 0,
+    seed: int = 0,
+) -> CutModel:
+    """Cut a model's heads to smaller sizes.
+
+    Args:
+        model: The model, which stays as it is.
+        inputs: Calibration inputs, as batches.
+        sizes: The new size of queries and keys, for all layers or by their names.
+        value_sizes: The new size of values; None leaves values as they are.
+        steps: The number of steps by which each layer is repaired by itself.
+        together: The number of steps by which all layers are then repaired together.
+        seed: The seed of both repairs.
+
+    Returns:
+        The model with thin heads, and what was chosen and measured.
+
+    """
+    known = calibrate(model, inputs)
+    wanted = _by_layer(sizes, known)
+    choice = choose(known, wanted)
+    factors = dict(choice.factors)
+    repaired: dict[str, Repaired] = {}
+    if steps:
+        repaired = repair_layers(known, factors, steps, seed)
+        factors = {name: each.factors for name, each in repaired.items()}
+    distilled = None
+    if together:
+        found = known.found.projections
+        done = distil(model, inputs, found, known.moments, factors, together, seed)
+        factors, distilled = dict(done.factors), (done.before, done.after)
+    values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
+    thin = {
+        name: ThinLayer(own, factors.get(name), values.get(name))
+        for name, own in known.found.projections.items()
+        if name in factors or name in values
+    }
+    made = fold(model, thin)
+    layers = []
+    for name in thin:
+        own, held = repaired.get(name), known.held[name]
+        layers.append(
+            LayerCut(
+                name,
+                factors[name].size if name in factors else held.key.shape[-1],
+                values[name].size if name in values else held.value.shape[-1],
+                choice.objectives.get(name),
+                None if own is None else own.before,
+                None if own is None else own.after,
+            )
+        )
+    return CutModel(made, tuple(layers), choice, factors, known.found.refused, distilled)
+
+
+def repair_layers(
+    known: Calibration, start: Mapping[str, Factors], steps: int, seed: int = 0
+) -> dict[str, Repaired]:
+    """Repair the cut of each layer by itself.
+
+    Args:
+        known: What is known of the model.
+        start: The cuts to begin with, by the names of layers.
+        steps: The number of steps for each layer.
+        seed: The seed of what each step looks at.
+
+    Returns:
+        The repaired cut of each layer, by its name.
+
+    """
+    return {
+        name: repair(
+            known.held[name],
+            known.moments[name],
+            known.found.projections[name].output.weight,
+            each,
+            steps,
+            seed,
+        )
+        for name, each in start.items()
+    }
+
+
+def _values(known: Calibration, sizes: Mapping[str, int]) -> dict[str, ValueFactors]:
+    found = known.found.projections
+    return {
+        name: value_cut(known.moments[name], found[name].output.weight, size)
+        for name, size in sizes.items()
+    }
+
+
+def _by_layer(
+    sizes: int | Mapping[str, int], known: Calibration, values: bool = False
+) -> dict[str, int]:
+    """Sizes by the names of layers; an InputError for a layer that is not there or too small."""
+    there = known.found.projections
+    wanted = dict.fromkeys(there, sizes) if isinstance(sizes, int) else dict(sizes)
+    for name, size in wanted.items():
+        if name not in there:
+            raise InputError("no layer of that name can be cut", name, f"There are {[*there]}.")
+        own = known.held[name].value if values else known.held[name].key
+        require_size(size, own.shape[-1])
+    return wanted
+
+
+def _spaced(count: int, most: int) -> list[int]:
+    """At most so many numbers below `count`, spread evenly."""
+    every = max(1, count // most)
+    return [*range(0, count, every)][:most]
+
+
+def _some(given: Sequence[Batch], most: int) -> list[Batch]:
+    """At most so many of the inputs, spread evenly over the batches."""
+    places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
+    own = [places[i] for i in _spaced(len(places), most)]
+    return [
+        batches.pick(given[b], [i for c, i in own if c == b]) for b in sorted({b for b, _ in own})
+    ]

@@ -1,0 +1,94 @@
+"""A model's cut from its inputs on: the best measured is chosen, and what is said is true."""
+
+import pytest
+import torch
+from small_models import small
+
+from attnrate.compress.content import content
+from attnrate.compress.repair import output_error
+from attnrate.compress.run import PER_LAYER, calibrate, changes_of, choose
+from attnrate.compress.run import cut as cut_model
+from attnrate.errors import InputError
+
+
+def test_the_choice_is_the_least_of_all_that_were_measured():
+    given = small("bert")
+    known = calibrate(given.model, [given.batch])
+    choice = choose(known, dict.fromkeys(known.moments, 3))
+    assert {*choice.changes} == {"logits", "gauge", "felt", "output", PER_LAYER}
+    assert choice.changes[choice.rule] == min(choice.changes.values())
+    again = changes_of(known.watcher, [given.batch], {"it": choice.factors})
+    assert again["it"] == pytest.approx(choice.changes[choice.rule], rel=1e-3)
+
+
+def test_a_cut_model_runs_and_its_record_says_what_was_done():
+    given = small("vit")
+    done = cut_model(given.model, [given.batch], 3, value_sizes=5, steps=5, together=4)
+    assert given.output(done.model).shape == given.output().shape
+    assert [(each.size, each.value_size) for each in done.layers] == [(3, 5), (3, 5)]
+    assert all(each.after <= each.before for each in done.layers)
+    assert done.distilled[1] <= done.distilled[0]
+    assert done.refused == ()
+
+
+def test_layers_may_have_sizes_of_their_own_and_others_stay():
+    given = small("bert")
+    name = "encoder.layer.1.attention.self"
+    done = cut_model(given.model, [given.batch], {name: 4})
+    layers = done.model.encoder.layer
+    assert layers[1].attention.self.query.out_features == 3 * 4
+    assert layers[0].attention.self is not given.model.encoder.layer[0].attention.self
+    assert layers[0].attention.self.query.out_features == 3 * 8
+
+
+def test_batches_of_one_length_are_taken_together():
+    given = small("bert")
+    halves = [{k: v[part] for k, v in given.batch.items()} for part in (slice(2), slice(2, 4))]
+    two, one = calibrate(given.model, halves), calibrate(given.model, [given.batch])
+    for name, held in one.held.items():
+        for word in ("felt", "output", "query", "mixed"):
+            mine, theirs = (getattr(each.moments[name], word) for each in (two, one))
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+        assert two.held[name].inputs == held.inputs
+
+
+def test_batches_of_several_lengths_are_filled_up():
+    given = small("bert")
+    short = {k: v[1:3, :7] for k, v in given.batch.items()}
+    rest = {k: v[[0, 3]] for k, v in given.batch.items()}
+    several, one = calibrate(given.model, [short, rest]), calibrate(given.model, [given.batch])
+    for name, held in several.held.items():
+        own = one.held[name].pick([1, 2, 0, 3])
+        cut = content(one.moments[name], "logits", 3)
+        W_O = several.found.projections[name].output.weight
+        mine, theirs = (output_error(each, W_O, [cut])[0] for each in (held, own))
+        assert mine == pytest.approx(theirs, rel=1e-4)
+        assert held.counted.sum() == own.counted.sum() == 31
+    assert cut_model(given.model, [short, rest], 3, steps=3).layers[0].after > 0
+
+
+def test_values_alone_may_be_cut_in_layers_of_their_own():
+    given = small("mpnet")
+    one, two = (f"encoder.layer.{i}.attention.attn" for i in range(2))
+    done = cut_model(given.model, [given.batch], {one: 4}, value_sizes={two: 3})
+    assert [(each.size, each.value_size) for each in done.layers] == [(4, 8), (8, 3)]
+    assert done.layers[1].objective is None
+
+
+def test_too_few_tokens_to_find_projections_by_are_said():
+    given = small("bert")
+    with pytest.raises(InputError, match="fewer than 4 tokens"):
+        cut_model(given.model, [{k: v[:, :3] for k, v in given.batch.items()}], 3)
+
+
+@pytest.mark.parametrize("sizes", [0, 9, {"encoder.layer.7": 3}])
+def test_sizes_that_cannot_be_are_refused(sizes):
+    given = small("bert")
+    with pytest.raises(InputError, match=r"cannot be cut to that size|no layer of that name"):
+        cut_model(given.model, [given.batch], sizes)
+
+
+def test_a_model_without_a_layer_that_can_be_cut_is_refused_with_the_reason():
+    given = small("qwen2")
+    with pytest.raises(InputError, match="rotary"):
+        cut_model(given.model, [given.batch], 3)
