@@ -1,6 +1,7 @@
 """What commands share: tables that are never cut, messages, one way to be interrupted."""
 
 import re
+from typing import Any
 
 import pytest
 import typer
