@@ -52,6 +52,7 @@ def test_a_folder_is_opened_in_a_fresh_process_and_then_by_load_model(tmp_path: 
         *("compressed.json", "compressed.safetensors", "config.json"),
     }
     assert [path.name for path in tmp_path.iterdir()] == ["thin"]
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
     with pytest.raises(ar.InputError, match="must be new"):
         done.save(folder)
 

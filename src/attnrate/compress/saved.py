@@ -133,6 +133,8 @@ def _write(done: Compressed, settings: Mapping[str, Any], folder: Path) -> None:
     said = json.dumps({**settings, "same": same}, indent=1) + "\n"
     write_whole(folder / SETTINGS, said.encode())
     save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+    # it makes files that only their owner reads
+    (folder / WEIGHTS).chmod((folder / SETTINGS).stat().st_mode)
     config: Any = getattr(done.model, "config", None)
     if config is not None:  # tokenizers look there for the kind of model
         write_whole(folder / "config.json", config.to_json_string(use_diff=False).encode())
