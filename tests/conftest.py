@@ -23,6 +23,10 @@ sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
 install_import_hook("attnrate", "beartype.beartype").__enter__()
 
+# Ray's client waits half a minute for a cluster that is not there; read when it is imported
+os.environ.setdefault("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "1")
+os.environ.setdefault("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "1")
+
 settings.register_profile(
     "attnrate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -64,7 +64,7 @@ def kept(store: Path) -> dict[str, float]:
         return {row.key: row.result["value"] for row in opened.finished()}
 
 
-def wait_until(condition: object, seconds: float = 120.0) -> None:
+def wait_until(condition: object, seconds: float = 60.0) -> None:
     give_up = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < give_up, "waited in vain"
@@ -205,9 +205,10 @@ def test_two_sweeps_on_one_store_share_the_work(
 
 
 def test_a_sweep_takes_over_from_another_that_is_killed(store: Path, log: Path) -> None:
-    first = start(store, sleep=0.5)
+    # long trials: the first sweep must not end before the second has started, which takes seconds
+    first = start(store, sleep=1.5)
     wait_until(lambda: len(entries(log)) >= WORKERS)
-    second = start(store, sleep=0.5)
+    second = start(store, sleep=1.5)
     wait_until(lambda: len({pid for _, _, pid in entries(log)}) > WORKERS)
     first.kill()
     first.communicate()
