@@ -73,9 +73,9 @@ class Measuring:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """While it is open, the cluster is: it is looked for before a large model is opened.
+        """While it is open, a Ray cluster is connected, if one was asked for.
 
-        So are the files of inputs.
+        The cluster and the files of inputs are looked for before a large model is opened.
         """
         from attnrate.spectra.runners import runner_of
 
