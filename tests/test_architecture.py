@@ -39,6 +39,10 @@ ROOMS = [
 MOST_LINES, MOST_LINES_OF_AN_EXPERIMENT = 450, 650
 
 
+#: The one door from a room to what is built on it, opened when it is used: advice to a cut model
+DOORS = {"spectra/below.py": {"compress"}}
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
@@ -94,7 +98,7 @@ def test_a_room_imports_only_from_rooms_above_it(path: Path) -> None:
     elif room == "cli":
         assert imported <= {"", *ROOMS}
     else:
-        assert imported <= {*ROOMS[: ROOMS.index(room) + 1]}
+        assert imported - DOORS.get(name_of(path), set()) <= {*ROOMS[: ROOMS.index(room) + 1]}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

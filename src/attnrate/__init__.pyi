@@ -189,6 +189,13 @@ from .spectra.weights_only import LayerWeights as LayerWeights
 from .spectra.weights_only import WeightSpectra as WeightSpectra
 from .spectra.weights_only import weight_spectra as weight_spectra
 
+# ---- smaller heads for trained models
+from .compress.compress import compress as compress
+from .compress.result import Compressed as Compressed
+from .compress.result import CompressedLayer as CompressedLayer
+from .compress.result import Format as Format
+from .compress.export_llama import ExportError as ExportError
+
 # ---- training on real data
 from .training.train import ImageScores as ImageScores
 from .training.train import Trained as Trained

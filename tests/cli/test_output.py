@@ -1,6 +1,7 @@
 """What commands share: tables that are never cut, messages, one way to be interrupted."""
 
 import re
+from typing import Any
 
 import pytest
 import typer
@@ -84,12 +85,22 @@ def test_every_command_that_is_interrupted_says_so_and_ends_with_130(
         command = root
         for word in words:
             command = command.commands[word]
-        needed = ["x" for param in command.params if param.required]
+        needed = required(command)
         command.callback = stopped
         with pytest.raises(SystemExit) as ended:
             root(words + needed)
         assert ended.value.code == 130, name
         assert capsys.readouterr().err == "attnrate: stopped with 3 of 5 finished\n"
+
+
+def required(command: Any) -> list[str]:
+    """Words for all that a command needs: an argument, or an option with its value."""
+    own = [param for param in command.params if param.required]
+    return [
+        word
+        for param in own
+        for word in ([param.opts[0], "x"] if param.param_type_name == "option" else ["x"])
+    ]
 
 
 def test_an_interruption_without_words_says_what_was_kept(
@@ -105,7 +116,7 @@ def test_an_interruption_without_words_says_what_was_kept(
         command = root
         for word in name.split()[1:]:
             command = command.commands[word]
-        needed = ["x" for param in command.params if param.required]
+        needed = required(command)
         command.callback = stopped
         with pytest.raises(SystemExit):
             root(name.split()[1:] + needed)

@@ -6,11 +6,20 @@ from typing import Annotated
 import typer
 
 import attnrate
-from attnrate.cli import data, fitting, profiling, reproduction, theory, training
+from attnrate.cli import compressing, data, fitting, profiling, reproduction, theory, training
 from attnrate.cli.completing import begin_value
 from attnrate.cli.output import app
 
-__all__ = ["app", "data", "fitting", "profiling", "reproduction", "theory", "training"]
+__all__ = [
+    "app",
+    "compressing",
+    "data",
+    "fitting",
+    "profiling",
+    "reproduction",
+    "theory",
+    "training",
+]
 
 
 begin_value(os.environ)

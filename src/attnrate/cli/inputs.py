@@ -1,4 +1,4 @@
-"""The inputs of the command profile: which options go together, and what they read."""
+"""The inputs of profile and compress: which options go together, and what they read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from attnrate.spectra.load import LoadedModel
 
 _USUAL_LIMIT = 64  # inputs
+_PROFILED = (
+    "Pass --text FILE, --images DIR, --sound DIR or --inputs FILE.npz. Where there are none, "
+    "--weights-only shows what can be known from the weights alone."
+)
+_OTHERS = "Pass --text FILE, --images DIR or --inputs FILE.npz."
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class GivenInputs:
         batch: The number of inputs in a batch.
         limit: The largest number of inputs.
         tokens: The number of tokens, as people write it.
+        needed_by: What needs the inputs, for messages.
 
     """
 
@@ -40,6 +46,7 @@ class GivenInputs:
     batch: int
     limit: int | None
     tokens: str | None
+    needed_by: str = "a profile"
 
     def require_fitting(self) -> None:
         """Raise an InputError unless inputs of one kind were given, and options that go with it."""
@@ -47,10 +54,9 @@ class GivenInputs:
         named = [f"--{name}" for name in kinds if getattr(self, name) is not None]
         if len(named) != 1:
             raise InputError(
-                "a profile needs inputs of one kind",
+                f"{self.needed_by} needs inputs of one kind",
                 named or "none",
-                "Pass --text FILE, --images DIR, --sound DIR or --inputs FILE.npz. Where there are "
-                "none, --weights-only shows what can be known from the weights alone.",
+                _PROFILED if self.needed_by == "a profile" else _OTHERS,
             )
         for name in ("column", "length", "tokens"):
             value = getattr(self, name)

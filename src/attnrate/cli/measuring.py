@@ -33,8 +33,8 @@ class Placing:
     device_map: str | None
     offload: Path | None
 
-    def open(self, source: str) -> "LoadedModel":
-        """Open the model of a folder or of the hub."""
+    def open(self, source: str, head: bool = False) -> "LoadedModel":
+        """Open the model of a folder or of the hub, with or without the head of its task."""
         from attnrate.spectra.load import load_model
 
         return load_model(
@@ -43,6 +43,7 @@ class Placing:
             dtype=self.dtype,  # type: ignore[arg-type]  # `load_model` says which words it knows
             device_map=self.device_map,  # type: ignore[arg-type]
             offload=self.offload,
+            head=head,
         )
 
 

@@ -156,7 +156,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 #: The order of the commands: theory, fits, trained models, the paper
-_ORDER = ("pod", "bound", "fit", "bracket", "sweep", "profile", "train", "data", "reproduce")
+_ORDER = (
+    "pod",
+    "bound",
+    "fit",
+    "bracket",
+    "sweep",
+    "profile",
+    "compress",
+    "train",
+    "data",
+    "reproduce",
+)
 _PLOTS = (".png", ".svg", ".pdf")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]

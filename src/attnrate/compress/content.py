@@ -92,7 +92,7 @@ def cost(factors: Factors, moments: Moments, objective: Objective) -> Float[Tens
 
 
 def balanced(factors: Factors, moments: Moments) -> Factors:
-    """A cut scaled so that queries and keys are of one size in each of its r directions.
+    """A cut with queries and keys of one size in each of the r directions.
 
     A factor may move from column i of X to column i of Y; here it is such that the mean square of
     the queries is that of the keys, so that both keep well in half precision and train alike.

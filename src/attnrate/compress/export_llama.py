@@ -15,6 +15,7 @@ The files are opened in a fresh process, and its logits are held against those o
 the folder gets its name.
 """
 
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -98,8 +99,12 @@ def export_llama(model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"]) -
     stock: Any = stock_llama(model)
     written = folder.with_name(f"{folder.name}.writing")
     require_none("what is left of another export is in the way", [str(written)] * written.exists())
-    stock.save_pretrained(written)
-    made = opened_again(model, written, ids)
+    try:
+        stock.save_pretrained(written)
+        made = opened_again(model, written, ids)
+    except BaseException:  # a full disk, files that do not open: nothing half made is left
+        shutil.rmtree(written, ignore_errors=True)
+        raise
     dtype = next(model.parameters()).dtype
     if not made.difference <= _LIMITS.get(dtype, _COARSE):
         kept = folder.with_name(f"{folder.name}.differs")

@@ -85,26 +85,42 @@ def _own_parts(layer: ThinLayer) -> list[nn.Module]:
     return [each.part for each in (own.query, own.key, own.value, own.output)]
 
 
-def _replace(model: nn.Module, layer: ThinLayer) -> None:
-    own = layer.projections
-    site, parts = own.site, thin_parts(layer)
+def require_thin(model: nn.Module, own: Projections) -> None:
+    """Raise an InputError where there is no thin module for the family of a layer."""
+    _thin(model, own, thin_parts(ThinLayer(own)))
+
+
+def _thin(model: nn.Module, own: Projections, parts: Parts) -> nn.Module:
+    """The thin module in place of a layer; an InputError where its family has none."""
     factors = {own.query.factor, own.key.factor, own.value.factor}
-    path = site.name.partition("#")[0]
-    old = model.get_submodule(path)
+    old = model.get_submodule(path_of(own.site.name))
     thin = None if factors != {1.0} else next(filter(None, (f(old, parts) for f in FAMILIES)), None)
     if thin is None:
         raise InputError(
-            f"{site.name} can be cut, but there is no thin module for its class",
+            f"the weights of {own.site.name} cannot be cut: there is no thin module for its class",
             type(old).__name__,
-            "BERT, MPNet and ViT of transformers and attnrate's own models have one.",
+            "BERT, MPNet and ViT of transformers and attnrate's own models have one, and rotary "
+            "decoders built as Llama is.",
         )
-    _put(model, path, thin.train(old.training))
+    return thin.train(old.training)
+
+
+def path_of(name: str) -> str:
+    """The path of a layer's module: its name without the number of the run."""
+    return name.partition("#")[0]
+
+
+def _replace(model: nn.Module, layer: ThinLayer) -> None:
+    own, parts = layer.projections, thin_parts(layer)
+    thin = _thin(model, own, parts)
+    put(model, path_of(own.site.name), thin)
     # where the output projection lies beside the layer and not inside
     if all(part is not parts.output for part in thin.modules()):
-        _put(model, own.output.path, parts.output)
+        put(model, own.output.path, parts.output)
 
 
-def _put(model: nn.Module, path: str, part: nn.Module) -> None:
+def put(model: nn.Module, path: str, part: nn.Module) -> None:
+    """Put a part into a model, in the place of what has that path."""
     above, _, name = path.rpartition(".")
     setattr(model.get_submodule(above), name, part)
 

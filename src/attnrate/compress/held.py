@@ -165,7 +165,7 @@ def _lengths(held: Held) -> tuple[int, int]:
 
 
 def _filled(held: Held, T: int, S: int, most: int) -> Held:
-    """A call filled up to T queries and S keys by padding, with `most` masks."""
+    """The call with T queries and S keys, the new ones being padding, and `most` masks."""
     t, s = _lengths(held)
 
     def rows(x: Tensor, more: int) -> Tensor:
@@ -196,7 +196,7 @@ def _as_numbers(mask: Tensor) -> Tensor:
 
 
 def _once(added: Tensor) -> Tensor:
-    """A mask with one row where all inputs, heads or queries have equal ones."""
+    """A tensor with 1 row for all inputs, heads or queries where they have the same."""
     for axis in range(3):
         first = added.narrow(axis, 0, 1)
         if added.shape[axis] > 1 and bool((added == first).all()):

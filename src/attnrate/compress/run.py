@@ -64,6 +64,7 @@ class Choice:
         rule: "per layer" where each layer has that with the least error of its own, else the one
             objective of all layers.
         changes: The relative change of the model's output on the inputs tried, by rule.
+        errors: The relative change of each layer's own output on the inputs tried.
 
     """
 
@@ -71,6 +72,7 @@ class Choice:
     objectives: Mapping[str, str]
     rule: str
     changes: Mapping[str, float]
+    errors: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class LayerCut:
         size: The size of queries and keys.
         value_size: The size of values.
         objective: The objective of its closed form; None where only values are cut.
-        before: The relative change of its output by the cut, on inputs held out from the repair.
+        before: The relative change of its output by the cut of queries and keys: on inputs held
+            out from the repair, or without one on those by which it was chosen; None where only
+            values are cut.
         after: The same after its repair; None without one.
 
     """
@@ -105,6 +109,8 @@ class CutModel:
         choice: How the closed forms were chosen.
         factors: The cut of queries and keys of each layer, after all repair.
         refused: The layers that could not be cut, each with its reason.
+        closed: What the layers were by closed forms alone, before all repair.
+        outputs: The path of the part that takes what the heads of a layer give, by its name.
         distilled: The relative change of the model's output on inputs held out, before and after
             all layers were repaired together; None without that.
 
@@ -115,6 +121,8 @@ class CutModel:
     choice: Choice
     factors: Mapping[str, Factors] = field(repr=False)
     refused: tuple[Refusal, ...]
+    closed: Mapping[str, ThinLayer] = field(repr=False)
+    outputs: Mapping[str, str] = field(repr=False)
     distilled: tuple[float, float] | None = None
 
 
@@ -174,11 +182,12 @@ def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
         for name, size in sizes.items()
     }
     best: dict[str, Objective] = {}
+    errors: dict[str, dict[Objective, float]] = {}
     for name, own in forms.items():
         some = known.held[name].pick(_spaced(known.held[name].inputs, _TRIED))
         W_O = known.found.projections[name].output.weight
-        errors = output_error(some, W_O, [*own.values()])
-        best[name] = min(zip(errors, own, strict=True))[1]
+        errors[name] = dict(zip(own, output_error(some, W_O, [*own.values()]), strict=True))
+        best[name] = min((error, o) for o, error in errors[name].items())[1]
     rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
     rules[PER_LAYER] = best
     cuts = {
@@ -186,7 +195,8 @@ def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
     }
     changes = changes_of(known.watcher, _some(known.given, _TRIED), cuts)
     rule = min(changes, key=lambda each: changes[each])
-    return Choice(cuts[rule], rules[rule], rule, changes)
+    felt = {name: errors[name][o] for name, o in rules[rule].items()}
+    return Choice(cuts[rule], rules[rule], rule, changes, felt)
 
 
 def changes_of(
@@ -257,11 +267,14 @@ def cut(
         done = distil(model, inputs, found, known.moments, factors, together, seed)
         factors, distilled = dict(done.factors), (done.before, done.after)
     values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
-    thin = {
-        name: ThinLayer(own, factors.get(name), values.get(name))
-        for name, own in known.found.projections.items()
-        if name in factors or name in values
-    }
+    thin, closed = (
+        {
+            name: ThinLayer(own, cuts.get(name), values.get(name))
+            for name, own in known.found.projections.items()
+            if name in cuts or name in values
+        }
+        for cuts in (factors, choice.factors)
+    )
     made = fold(model, thin)
     layers = []
     for name in thin:
@@ -272,11 +285,13 @@ def cut(
                 factors[name].size if name in factors else held.key.shape[-1],
                 values[name].size if name in values else held.value.shape[-1],
                 choice.objectives.get(name),
-                None if own is None else own.before,
+                choice.errors.get(name) if own is None else own.before,
                 None if own is None else own.after,
             )
         )
-    return CutModel(made, tuple(layers), choice, factors, known.found.refused, distilled)
+    outputs = {name: each.projections.output.path for name, each in thin.items()}
+    refused = known.found.refused
+    return CutModel(made, tuple(layers), choice, factors, refused, closed, outputs, distilled)
 
 
 def repair_layers(

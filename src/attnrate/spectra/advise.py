@@ -17,6 +17,7 @@ from attnrate.errors import InputError, require_whole
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.batches import Inputs, require_inputs
+from attnrate.spectra.below import compressed_as
 from attnrate.spectra.check import Checked, Metric, check_cut, require_metric
 from attnrate.spectra.drawn import sizes_figure
 from attnrate.spectra.layer import LayerSpectra
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attnrate.figures.drawing import Drawing
+    from attnrate.spectra.below import Compressed
 
 TOLERANCE = 0.05
 _TOKENS_PER_DIMENSION = 10
@@ -78,8 +80,8 @@ class Advice(Shown):
         measured: Whether the profile has measured a cut of every head. The loss of a head without
             one is estimated as ½ · tail(r), half of the root mean square of the logits that a cut
             to rank r leaves out.
-        rotary: Whether some layer has a rotary embedding. Its heads cannot be cut out of the
-            weights.
+        rotary: Whether some layer has a rotary embedding. The weights of its heads can only be cut
+            pair by pair.
         profile: The profile that the advice is made from.
 
     Examples:
@@ -199,6 +201,37 @@ class Advice(Shown):
         sizes = [layer.size for layer in self.layers]
         return check_cut(self.profile, sizes, self.tolerance, model, inputs, metric)
 
+    def apply(
+        self,
+        model: ModelLike,
+        inputs: Inputs,
+        *,
+        values: bool = False,
+        repair: int = 0,
+        together: int = 0,
+        seed: int = 0,
+    ) -> "Compressed":
+        """Cut the weights of a model to the advised sizes.
+
+        It is `compress(model, inputs, sizes=advice)`, which says what can be cut and how.
+
+        Args:
+            model: The model that was profiled; it is not changed.
+            inputs: Calibration inputs, as `profile` takes them.
+            values: Whether values become as small as the keys, too.
+            repair: The number of steps by which each layer is repaired.
+            together: The number of steps by which all layers are then repaired together.
+            seed: The seed of the repair.
+
+        Returns:
+            The smaller model with its report; `save` writes it.
+
+        Raises:
+            InputError: The model's weights cannot be cut to these sizes; the message says why.
+
+        """
+        return compressed_as(self, model, inputs, values, repair, together, seed)
+
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)
         sizes = ", ".join(str(layer.size) for layer in self.layers)
@@ -225,8 +258,8 @@ class Advice(Shown):
             )
         if self.rotary:
             lines.append(
-                "Behind a rotary embedding this is what the logits need; to get it, train with "
-                "smaller heads: it cannot be cut out of the weights."
+                "Behind a rotary embedding this is what the logits need. Weights can only be cut "
+                "pair by pair there, which costs more: apply measures how much."
             )
         return "\n".join(lines)
 

@@ -11,9 +11,10 @@ from torch import nn
 
 from attnrate.errors import InputError, require_none
 from attnrate.progress import QUIET, Progress
-from attnrate.settings import by, checked
+from attnrate.settings import Switch, by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.batches import first_line, longest, not_finite, require_module
+from attnrate.spectra.below import holds_compressed, open_compressed
 from attnrate.spectra.checkpoint import gguf_file, local_folder, open_checkpoint, require_source
 from attnrate.spectra.offloaded import (
     device_of,
@@ -45,7 +46,8 @@ class LoadedModel(Shown):
     """A model opened from files, with what is needed to make inputs for it.
 
     Attributes:
-        model: The torch module: without the head of its task, in evaluation mode.
+        model: The torch module in evaluation mode, without the head of its task unless that was
+            asked for.
         name: The name of its folder, or its id on the hub.
         folder: The folder with its files.
         longest: The largest number of tokens that it takes; None if there is no such limit.
@@ -136,13 +138,14 @@ def load_model(
     dtype: Precision = "float32",
     device_map: DeviceMap | None = None,
     offload: Annotated[str | os.PathLike[str] | None, by(require_folder)] = None,
+    head: Switch = False,
 ) -> LoadedModel:
     """Open a trained model from a folder or from the Hugging Face hub.
 
     The folder has config.json and safetensors files, or one .gguf file, or it is a folder of
-    `train`. All but the last need the package transformers. Nothing of the model's own code is
-    run: pickled checkpoints and models that bring code are refused. So are models with tensors that
-    are missing, which transformers would fill with random numbers, or not finite.
+    `train` or of `Compressed.save`. Most need the package transformers. Nothing of the model's own
+    code is run: pickled checkpoints and models that bring code are refused. So are models with
+    tensors that are missing, which transformers would fill with random numbers, or not finite.
 
     Quantised checkpoints are opened by the package with which they were made. bitsandbytes needs a
     GPU; the numbers of a .gguf file are unpacked.
@@ -163,6 +166,10 @@ def load_model(
             checkpoint can be larger than memory. Tensors are read from the checkpoint itself; only
             those that transformers has to change are written to the folder, and deleted when the
             model is no longer used.
+        head: Whether the model is opened with the head of its task, as the class that config.json
+            names: a language model then has `generate`. Attention needs no head, and checkpoints
+            often come without. Folders of `train` and of `Compressed.save` always have what they
+            were written with.
 
     Returns:
         The model with its name, its folder and its tokenizer, for `profile` and `read_text`.
@@ -192,8 +199,12 @@ def load_model(
         if holds_model(folder):
             _require_together(placement, "a folder of attnrate train", folder)
             model = read_model(folder).to(placement.dtype or torch.float32)
+        elif holds_compressed(folder):
+            _require_together(placement, "a compressed model", folder)
+            model = open_compressed(folder)
+            model = model if placement.dtype is None else model.to(placement.dtype)
         elif gguf is None:
-            model = from_safetensors(folder, open_checkpoint(folder), placement)
+            model = from_safetensors(folder, open_checkpoint(folder), placement, head)
         else:
             _require_together(placement, "a .gguf file", gguf)
             model = from_gguf(gguf, placement.dtype or torch.float32)

@@ -59,8 +59,13 @@ def from_hub(name: str) -> Path:
         ) from None
 
 
-def from_safetensors(folder: Path, checkpoint: Checkpoint, placement: Placement) -> nn.Module:
-    """The model of a folder, filled by transformers from its safetensors files."""
+def from_safetensors(
+    folder: Path, checkpoint: Checkpoint, placement: Placement, head: bool = False
+) -> nn.Module:
+    """The model of a folder, filled by transformers from its safetensors files.
+
+    With `head` it has the head of its task, and none of the head's tensors may be missing.
+    """
     method = quantised_by(checkpoint.config)
     options = placement.options()
     if method is not None:
@@ -71,18 +76,19 @@ def from_safetensors(folder: Path, checkpoint: Checkpoint, placement: Placement)
     written = None if placement.offload is None else own_folder(placement.offload, folder.name)
     try:
         with opening(folder) as transformers:
-            model, found = transformers.AutoModel.from_pretrained(
+            kind = _class_of(checkpoint, transformers) if head else transformers.AutoModel
+            model, found = kind.from_pretrained(
                 folder,
                 dtype=placement.dtype or "auto",
                 use_safetensors=True,
-                trust_remote_code=False,
+                **({} if head else {"trust_remote_code": False}),
                 local_files_only=True,
                 output_loading_info=True,
                 offload_folder=written,
                 **options,
             )
             unpack(model)
-        _require_all(found["missing_keys"], folder)
+        _require_all(found["missing_keys"], folder, head)
     except BaseException:
         if written is not None:
             shutil.rmtree(written, ignore_errors=True)
@@ -90,6 +96,19 @@ def from_safetensors(folder: Path, checkpoint: Checkpoint, placement: Placement)
     if written is not None:
         remove_with(model, written)
     return cast(nn.Module, model)
+
+
+def _class_of(checkpoint: Checkpoint, transformers: Any) -> Any:
+    """The class of transformers that config.json names; an InputError where there is none."""
+    named = checkpoint.config.get("architectures") or [None]
+    kind = getattr(transformers, str(named[0]), None)
+    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
+        raise InputError(
+            "config.json names no class of transformers in architectures",
+            named,
+            "Open the model without its head (head=False).",
+        )
+    return kind
 
 
 def _require_own_dtype(checkpoint: Checkpoint, placement: Placement) -> None:
@@ -174,8 +193,8 @@ def _transformers() -> Any:
     return transformers
 
 
-def _require_all(lacking: Any, path: Path) -> None:
-    needed = sorted(name for name in lacking if not _UNUSED.search(name))
+def _require_all(lacking: Any, path: Path, head: bool = False) -> None:
+    needed = sorted(name for name in lacking if head or not _UNUSED.search(name))
     require_none(
         f"{len(needed)} tensors of the model are missing from its files",
         needed[:5],

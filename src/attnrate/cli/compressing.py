@@ -1,0 +1,223 @@
+"""The command compress."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnrate.cli.completing import words
+from attnrate.cli.inputs import GivenInputs
+from attnrate.cli.measuring import Placing
+from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json
+from attnrate.errors import InputError, require_choice, require_number, require_whole
+from attnrate.progress import Progress
+
+if TYPE_CHECKING:
+    from attnrate.compress.result import Compressed
+    from attnrate.spectra.load import LoadedModel
+
+_FORMATS = ("attnrate", "llama")
+
+
+@app.command(
+    cls=Command,
+    epilog="Example: attnrate compress path/to/model --text notes.txt --out smaller --size 16",
+)
+def compress(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A folder with a model in safetensors, or the id of a model on the Hugging Face "
+            "hub.",
+            metavar="MODEL",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Write the smaller model into this new folder.", metavar="DIR")
+    ],
+    text: Annotated[
+        Path | None,
+        typer.Option(
+            help="Inputs to cut by: a file of running text in UTF-8, which is cut into pieces; or "
+            "a table with one input per row (.jsonl, .json, .csv, .tsv, .parquet).",
+            metavar="FILE",
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            help="With a table: the column that holds the texts or chats (default: text, or "
+            "messages).",
+            metavar="NAME",
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Inputs: a folder of images.", metavar="DIR")
+    ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Inputs: arrays by the names of the model's arguments, such as input_ids; the "
+            "first axis runs over inputs.",
+            metavar="FILE.npz",
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(help="The new size of queries and keys in all layers.", metavar="N"),
+    ] = None,
+    keep: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead of --size: the share of each head that stays, rounded to a multiple of 8 "
+            "(default: 0.5).",
+            metavar="X",
+        ),
+    ] = None,
+    values: Annotated[
+        bool, typer.Option("--values", help="Make values as small as the keys, too.")
+    ] = False,
+    repair: Annotated[
+        int,
+        typer.Option(help="Number of gradient steps that repair each layer.", metavar="N"),
+    ] = 0,
+    together: Annotated[
+        int,
+        typer.Option(
+            help="Number of steps that then repair all layers together; not for rotary decoders.",
+            metavar="N",
+        ),
+    ] = 0,
+    format: Annotated[
+        str,
+        typer.Option(
+            help="How it is written: attnrate is opened by load_model; llama by plain "
+            "transformers, for rotary decoders and with --values.",
+            metavar="|".join(_FORMATS),
+            autocompletion=words(*_FORMATS),
+        ),
+    ] = "attnrate",
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="With --text: tokens per input (default: 512, or the most that the model takes).",
+            metavar="N",
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Number of inputs at a time.", metavar="N")] = 8,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest number of inputs to take (default: 64, or no limit with --tokens).",
+            metavar="N",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option(
+            help="With --text: number of tokens to take, as 5000, 200k or 1M, the last input "
+            "whole. With --limit, whichever ends first.",
+            metavar="N",
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where the model computes; auto is a GPU if there is one. Also cuda:1, …",
+            metavar="cpu|cuda|mps|auto",
+            autocompletion=words("cpu", "cuda", "mps", "auto"),
+        ),
+    ] = "cpu",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="Number format of the weights; auto is that of the checkpoint.",
+            metavar="auto|float32|bfloat16|float16",
+            autocompletion=words("auto", "float32", "bfloat16", "float16"),
+        ),
+    ] = "float32",
+    seed: Annotated[int, typer.Option(help="The seed of the repair.", metavar="N")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Make the heads of a trained model smaller, measure what that costs, and write the model.
+
+    One input of five has no part in the cut; how much the output changes is measured on these, by
+    the cut and by its repair apart. The folder is opened again in a fresh process and held against
+    the model before the command says that it is done.
+    """
+    given = GivenInputs(text, images, None, inputs, column, length, batch, limit, tokens, "a cut")
+    given.require_fitting()
+    # what can be refused is refused before the work
+    require_choice("format", format, _FORMATS)
+    if format == "llama" and not values:
+        raise InputError(
+            "--format llama needs values of the size of the keys, and --values is",
+            values,
+            "Pass --values.",
+        )
+    if size is not None and keep is not None:
+        raise InputError(
+            "only one of --size and --keep can be given", (size, keep), "Leave one out."
+        )
+    if size is not None:
+        require_whole("size", size, 1)
+    if keep is not None and not 0 < require_number("keep", keep) < 1:
+        raise InputError("keep must be a share between 0 and 1", keep, "Pass keep=0.5.")
+    for name, steps in (("repair", repair), ("together", together)):
+        require_whole(name, steps, 0)
+    if out.exists():
+        raise InputError(
+            "--out must be a new folder, and there is something", str(out), "Name another folder."
+        )
+    given.require_there()
+    from attnrate.compress.compress import compress as compress_model
+
+    loaded = _open(model, Placing(device, dtype, None, None))
+    done = compress_model(
+        loaded,
+        given.read(loaded),
+        size=size,
+        keep=keep,
+        values=values,
+        repair=repair,
+        together=together,
+        shared="model" if format == "llama" else "head",
+        seed=seed,
+    )
+    done.save(out, format="llama" if format == "llama" else "attnrate")
+    _tell(done, out, as_json)
+
+
+def _open(source: str, placing: Placing) -> "LoadedModel":
+    """Open a model; one that writes text keeps its head, so that the smaller one writes too."""
+    from attnrate.spectra.checkpoint import local_folder, read_json
+    from attnrate.spectra.pretrained import from_hub
+
+    with Progress(f"opening {source}"):
+        folder = local_folder(source)
+        local = folder is not None
+        folder = folder if folder is not None else from_hub(source)
+        config = folder / "config.json"
+        named = read_json(config).get("architectures") if config.is_file() else None
+        head = any(str(name).endswith("ForCausalLM") for name in named or ())
+        loaded = placing.open(source if local else str(folder), head)
+        return loaded if local else replace(loaded, name=source)
+
+
+def _tell(done: "Compressed", out: Path, as_json: bool) -> None:
+    """Print what was measured: sentences, or JSON."""
+    if as_json:
+        print_json(
+            {
+                "model": done.name,
+                "summary": str(done),
+                "pays": done.against is None,
+                "report": json_rows(done.report),
+                "not_cut": list(done.left),
+                "made_by": dict(done.made_by),
+                "folder": str(out),
+            }
+        )
+        return
+    typer.echo(f"{done}\nthe folder: {out}")

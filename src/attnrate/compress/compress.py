@@ -1,0 +1,368 @@
+"""Smaller heads for a trained model, from one call: sizes, the cut, its repair, and what it costs.
+
+Content heads go through `run.cut`, heads with a rotary embedding through `rotary_run.cut_rotary`.
+Everything that can be refused is refused before the work.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import torch
+from torch import nn
+
+from attnrate.compress import run
+from attnrate.compress.fold import fold, path_of, require_thin
+from attnrate.compress.modules.llama import attention_layers, replaced
+from attnrate.compress.projections import Found, find
+from attnrate.compress.result import Compressed, CompressedLayer
+from attnrate.compress.rotary import Shared
+from attnrate.compress.rotary_run import cut_rotary, layer_changes
+from attnrate.compress.sizes import Wanted, Whole, require_tokens
+from attnrate.compress.trial import Split, change, outputs, split
+from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.fitting.provenance import provenance
+from attnrate.progress import QUIET, Progress
+from attnrate.settings import Count, Natural, Switch, by, checked
+from attnrate.spectra import batches
+from attnrate.spectra.advise import Advice
+from attnrate.spectra.batches import Batch, Inputs, require_inputs
+from attnrate.spectra.capture import PROJECTIONS, Call, Site
+from attnrate.spectra.inputs.given import as_batches
+from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
+from attnrate.spectra.watching.watcher import Watcher
+
+Tensor = torch.Tensor
+_TRIED = 2  # inputs on which saved files are held against the model
+
+
+def _require_sizes(name: str, value: object) -> Advice | list[int] | None:
+    if value is None or isinstance(value, Advice):
+        return value
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InputError(
+            f"{name} must be an advice or a list with one size for each layer",
+            value,
+            "Pass what advise has returned, or size=N for one size in all layers.",
+        )
+    return [require_whole(f"{name}[{i}]", size, 1) for i, size in enumerate(value)]
+
+
+def _require_share(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise InputError(f"{name} must be a share between 0 and 1", value, "Pass e.g. 0.5.")
+    return float(value)
+
+
+@checked
+def compress(
+    model: Annotated[ModelLike, by(require_model)],
+    inputs: Annotated[Inputs, by(require_inputs)],
+    *,
+    size: Count | None = None,
+    sizes: Annotated[Advice | Sequence[int] | None, by(_require_sizes)] = None,
+    keep: Annotated[float | None, by(_require_share)] = None,
+    values: Switch = False,
+    repair: Natural = 0,
+    together: Natural = 0,
+    shared: Shared = "head",
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Compressed:
+    """Make the heads of a trained model smaller, and measure what that costs.
+
+    Queries and keys become narrower by closed forms: of several, the one that changes the output
+    least on calibration inputs is taken. Heads with a rotary embedding lose pairs of dimensions,
+    and their queries make up for them. Repair then takes gradient steps against what the whole
+    heads gave. One input of five has no part in all this; the changes are measured on it.
+
+    Args:
+        model: A torch module, or a model opened by `load_model`; it is not changed.
+        inputs: Calibration inputs, as `profile` takes them. All are kept in memory.
+        size: The new size of queries and keys in all layers.
+        sizes: Sizes of their own for layers: what `advise` has returned, or a list with one for
+            each layer in the order in which they run. Odd advice for a rotary layer is raised to
+            the next even size.
+        keep: The share of each head that stays, rounded to a multiple of 8 (of 2 for heads below
+            16). One of `size`, `sizes` and `keep` can be given; by default half of each head stays.
+        values: Whether values become as small as the keys, too. Their mean goes into the bias of
+            the output projection.
+        repair: The number of gradient steps by which each layer is repaired; some hundred do.
+        together: The number of steps by which all layers are then repaired together against the
+            model's output. Not for rotary layers.
+        shared: For rotary layers, who has one set of pairs: each key head its own ("head"), all
+            heads of a "layer", or the whole "model", as files of stock Llama need it.
+        seed: The seed of the repair.
+        progress: True writes plain lines where there is no terminal; False shows nothing. By
+            default a terminal or a notebook shows a live line after a second.
+
+    Returns:
+        The smaller model with its report; `save` writes it.
+
+    Raises:
+        InputError: A size does not fit the heads, the calibration tokens are too few for it, or
+            the model's weights cannot be cut: the message names the layer and the reason.
+
+    Examples:
+        >>> import torch
+        >>> model = ar.ViT(image=8, patch=2, width=16, layers=2, heads=2, m_h=8, classes=3)
+        >>> done = ar.compress(model, torch.randn(20, 3, 8, 8), size=4, values=True, repair=5)
+        >>> done.parameters_before - done.parameters
+        1072
+        >>> [(layer.size, layer.value_size) for layer in done.layers]
+        [(4, 4), (4, 4)]
+
+    """
+    asked = Wanted(size, sizes, keep)
+    require_choice("shared", shared, ("head", "layer", "model"))
+    module = module_of(model)
+    parts = split([*batches.batches(as_batches(model, inputs))])
+    with Progress("cutting heads", wanted=progress, after=QUIET):
+        known = _Layers.of(module, parts.own[0])
+        wanted = asked.of(known.whole)
+        require_tokens(_tokens(parts.own, known), max(wanted.values()))
+        own = {n: min(r, known.whole[n].m_v) for n, r in wanted.items()} if values else {}
+        asked_for = _Asked(wanted, own, repair, together, shared, seed)
+        done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
+    before = sum(x.numel() for x in module.parameters())
+    settings: dict[str, str | int | bool | None] = {**provenance()}
+    settings |= {"repair": repair, "together": together, "seed": seed}
+    if known.rotary:
+        settings["shared"] = shared
+    return Compressed(
+        model=done.model,
+        name=model.name if isinstance(model, LoadedModel) else type(module).__name__,
+        layers=done.layers,
+        parameters_before=before,
+        parameters=sum(x.numel() for x in done.model.parameters()),
+        change_cut=done.change_cut,
+        change=done.change,
+        repaired=(repair, together),
+        tokens=_tokens(parts.own, known),
+        held_out=sum(batches.size(batch) for batch in parts.held),
+        has_cache=known.rotary or _writes(module),
+        rotary=known.rotary,
+        left=known.left,
+        folder=model.folder if isinstance(model, LoadedModel) else None,
+        outputs=done.outputs,
+        trial=_trial(parts.held[0]),
+        made_by=settings,
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was asked for, by the names of layers."""
+
+    sizes: Mapping[str, int]
+    value_sizes: Mapping[str, int]
+    steps: int
+    together: int
+    shared: Shared
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Done:
+    """A model that was cut, and what was measured."""
+
+    model: nn.Module
+    layers: tuple[CompressedLayer, ...]
+    change_cut: float
+    change: float
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """The attention layers of a model that can be cut; `length` are the tokens of an input."""
+
+    whole: Mapping[str, Whole]
+    groups: Mapping[str, int]
+    parts: Mapping[str, tuple[nn.Module, ...]]
+    rotary: bool
+    left: tuple[str, ...]
+    length: int
+
+    @classmethod
+    def of(cls, model: nn.Module, batch: Batch) -> "_Layers":
+        """Find them by running; an InputError names the first reason why there are none."""
+        watcher = Watcher(model)
+        sites: dict[str, tuple[Site, int]] = {}
+        lengths: list[int] = []
+        one = batches.pick(batch, [0]) if batches.is_separable(batch) else batch
+
+        def see(site: Site, call: Call) -> None:
+            sites[site.name] = site, call.value.shape[-1]
+            lengths.append(call.query.shape[0] * call.query.shape[2] // batches.size(one))
+
+        watcher.see(one, see)
+        length = min(lengths, default=0)
+        if any(site.rotary for site, _ in sites.values()):
+            return cls._of_rotary(model, sites, length)
+        found = find(Watcher(model), one)
+        left = tuple(f"{each.name}: {each.reason}" for each in found.refused)
+        if not found.projections:
+            raise InputError(
+                f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
+                "; ".join(left[:3]) or "it has no attention that could be read",
+            )
+        for own in found.projections.values():
+            require_thin(model, own)
+        return cls._of_content(found, left, length)
+
+    @classmethod
+    def _of_content(cls, found: Found, left: tuple[str, ...], length: int) -> "_Layers":
+        whole, groups, parts = {}, {}, {}
+        for name, own in found.projections.items():
+            whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False)
+            groups[name] = own.site.groups
+            parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
+        return cls(whole, groups, parts, False, left, length)
+
+    @classmethod
+    def _of_rotary(
+        cls, model: nn.Module, sites: Mapping[str, tuple[Site, int]], length: int
+    ) -> "_Layers":
+        there = attention_layers(model)
+        whole, groups, parts = {}, {}, {}
+        for name, (site, m_v) in sites.items():
+            if name in there:
+                layer: Any = there[name]
+                whole[name] = Whole(site.m_h, m_v, True)
+                groups[name] = site.groups
+                parts[name] = layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj
+        why = "it is not built as the attention of Llama is"
+        left = tuple(f"{name}: {why}" for name in sites if name not in there)
+        if not whole:
+            raise InputError(
+                f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
+                "; ".join(left[:3]),
+                "Models built as Llama, Mistral or Qwen2 are can be cut.",
+            )
+        return cls(whole, groups, parts, True, left, length)
+
+
+def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
+    """Cut heads that know no positions."""
+    values = asked.value_sizes or None
+    done = run.cut(model, given.own, asked.sizes, values, asked.steps, asked.together, asked.seed)
+    whole = outputs(model, given.held)
+    now = change(whole, outputs(done.model, given.held))
+    cut = now
+    if asked.steps or asked.together:
+        cut = change(whole, outputs(fold(model, done.closed), given.held))
+    layers = []
+    for each in done.layers:
+        thin = done.model.get_submodule(path_of(each.name))
+        parts = (*projections_of(thin), done.model.get_submodule(done.outputs[each.name]))
+        sizes = each.size, each.value_size
+        felt = each.before, each.before if each.after is None else each.after
+        layers.append(_layer(each.name, known, sizes, parts, felt, each.objective))
+    return _Done(done.model, tuple(layers), cut, now, done.outputs)
+
+
+def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
+    """Cut heads with a rotary embedding."""
+    if asked.together:
+        raise InputError(
+            "together is for heads without a rotary embedding",
+            asked.together,
+            "Leave together out, and repair layer by layer (repair=200).",
+        )
+    if asked.shared == "model" and len({*asked.sizes.values()}) > 1:
+        raise InputError(
+            'shared="model" needs one size for all layers', dict(asked.sizes), "Pass size=N."
+        )
+    done = cut_rotary(
+        model, given.own, asked.sizes, asked.value_sizes, asked.shared, asked.steps, asked.seed
+    )
+    whole = outputs(model, given.held)
+    now = change(whole, outputs(done.model, given.held))
+    cut, felt = now, layer_changes(model, done.layers, given.held)
+    felt_cut = felt
+    if asked.steps:
+        felt_cut = layer_changes(model, done.closed, given.held)
+        with replaced(model, done.closed):
+            cut = change(whole, outputs(model, given.held))
+    layers = []
+    for name, thin in done.layers.items():
+        layer: Any = thin
+        parts = layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj
+        sizes = layer.head_dim, layer.shape.m_v
+        layers.append(_layer(name, known, sizes, parts, (felt_cut[name], felt[name]), "pairs"))
+    return _Done(done.model, tuple(layers), cut, now, {})
+
+
+def _layer(
+    name: str,
+    known: _Layers,
+    sizes: tuple[int, int],
+    parts: Sequence[nn.Module],
+    felt: tuple[float | None, float | None],
+    objective: str | None,
+) -> CompressedLayer:
+    """The record of a layer."""
+    own = known.whole[name]
+    weight: Any = parts[1].weight
+    number = known.groups[name] * weight.element_size()
+    return CompressedLayer(
+        name,
+        own.m_h,
+        sizes[0],
+        own.m_v,
+        sizes[1],
+        _count(known.parts[name]),
+        _count(parts),
+        number * (own.m_h + own.m_v),
+        number * sum(sizes),
+        *felt,
+        objective,
+    )
+
+
+def projections_of(thin: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
+    """The parts of a thin layer that make queries, keys and values."""
+    for names in PROJECTIONS:
+        found = [getattr(thin, name, None) for name in names]
+        own = [part for part in found if isinstance(part, nn.Linear)]
+        if len(own) == len(names):
+            return own[0], own[1], own[2]
+    raise InputError("this layer has no queries, keys and values", type(thin).__name__)
+
+
+def _count(parts: Sequence[nn.Module]) -> int:
+    """The number of parameters of parts; one that serves several counts once."""
+    seen = {id(x): x.numel() for part in parts for x in part.parameters()}
+    return sum(seen.values())
+
+
+def _tokens(given: Sequence[Batch], known: _Layers) -> int:
+    """The number of tokens in batches, without padding."""
+    total = 0
+    for batch in given:
+        kept = batches.kept(batch, "attention_mask")
+        if kept is not None:
+            total += int(kept.sum())
+        elif not isinstance(batch, Tensor) and "input_ids" in batch:
+            total += batch["input_ids"].numel()
+        else:
+            total += batches.size(batch) * known.length
+    return total
+
+
+def _writes(model: nn.Module) -> bool:
+    """Whether a model writes token by token, and keeps keys and values for that."""
+    config = getattr(model, "config", None)
+    named = ("is_decoder", "is_encoder_decoder")
+    can = getattr(model, "can_generate", None)
+    return any(getattr(config, name, False) is True for name in named) or bool(can and can())
+
+
+def _trial(batch: Batch) -> Batch:
+    """A few inputs of a batch."""
+    if not batches.is_separable(batch):
+        return batch
+    return batches.pick(batch, [*range(min(_TRIED, batches.size(batch)))])

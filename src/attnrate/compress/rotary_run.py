@@ -1,0 +1,148 @@
+"""A rotary decoder cut to smaller heads: from inputs to thin layers, with what was measured."""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnrate.compress.modules.llama import attention_layers, replace, require_same, thinned
+from attnrate.compress.rotary import PairCut, RotaryMaps, Shared, cut_pairs
+from attnrate.compress.rotary_moments import Felt, gather
+from attnrate.compress.rotary_repair import examples, repair
+from attnrate.compress.rotary_values import ValueCut, cut_values
+from attnrate.spectra import batches
+from attnrate.spectra.batches import Batch
+from attnrate.spectra.watching.watcher import Watcher
+
+Tensor = torch.Tensor
+_AT_ONCE = 8  # layers whose inputs are kept in memory for their repair
+
+
+@dataclass(frozen=True)
+class RotaryCut:
+    """A rotary decoder with smaller heads.
+
+    Attributes:
+        model: The module, called as the original is.
+        closed: The thin layers by elimination and refit alone, before all repair.
+        layers: The thin layers of `model`.
+        tokens: The number of calibration tokens that each layer has seen.
+
+    """
+
+    model: nn.Module = field(repr=False)
+    closed: Mapping[str, nn.Module] = field(repr=False)
+    layers: Mapping[str, nn.Module] = field(repr=False)
+    tokens: int
+
+
+def cut_rotary(
+    model: nn.Module,
+    given: Sequence[Batch],
+    sizes: Mapping[str, int],
+    value_sizes: Mapping[str, int],
+    shared: Shared = "head",
+    steps: int = 0,
+    seed: int = 0,
+) -> RotaryCut:
+    """Cut the heads of a rotary decoder.
+
+    Args:
+        model: The model, which stays as it is.
+        given: Calibration inputs, as batches.
+        sizes: The new size of queries and keys of each layer, by its name; of one size for all
+            layers where the pairs are shared by the whole model.
+        value_sizes: The new size of values, for layers whose values are cut.
+        shared: Who has one set of pairs.
+        steps: The number of steps by which each layer is repaired.
+        seed: The seed of the repair.
+
+    Returns:
+        The model with thin layers.
+
+    Raises:
+        InputError: The model is not built as Llama is.
+
+    """
+    whole = attention_layers(model)
+    require_same(model, given[0])
+    watcher = Watcher(model)
+    found = gather(watcher, given, outputs=False)
+    cuts: dict[str, PairCut] = {}
+    for size in sorted({*sizes.values()}):
+        own = [name for name in sizes if sizes[name] == size]
+        moments = {name: found[name].weights for name in own}
+        cuts |= cut_pairs(moments, {n: found[n].groups for n in own}, size, shared)
+    values = {name: _values(whole[name], found[name], size) for name, size in value_sizes.items()}
+    closed = {n: thinned(whole[n], cuts[n], values.get(n)) for n in whole if n in cuts}
+    layers: dict[str, nn.Module] = dict(closed)
+    if steps:
+        for name, maps in _repaired(watcher, whole, given, cuts, steps, seed):
+            layers[name] = thinned(whole[name], maps, values.get(name))
+    # the whole layers are shared with the copy until they are replaced, so that none is copied
+    made = copy.deepcopy(model, {id(part): part for part in whole.values()})
+    replace(made, layers)
+    return RotaryCut(made, closed, layers, found[next(iter(sizes))].queries)
+
+
+def layer_changes(
+    model: nn.Module, layers: Mapping[str, nn.Module], given: Sequence[Batch]
+) -> dict[str, float]:
+    """How much thin layers change what each adds to the model when all other layers are whole.
+
+    Args:
+        model: The whole model.
+        layers: The thin layers by the names of the whole ones.
+        given: Inputs to measure on.
+
+    Returns:
+        The root of Σ ‖change‖² / Σ ‖output‖² of each layer, by its name.
+
+    """
+    wrong, size = dict.fromkeys(layers, 0.0), dict.fromkeys(layers, 0.0)
+    batch: Batch = given[0]
+
+    def watch(name: str, thin: nn.Module) -> Any:
+        def hook(_part: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+            made, whole = (x[0].detach().float() for x in (thin(*args, **kwargs), output))
+            kept = batches.padding(batch, tuple(whole.shape[:2]))
+            there = slice(None) if kept is None else kept.to(whole.device)
+            wrong[name] += float((made - whole)[there].square().sum())
+            size[name] += float(whole[there].square().sum())
+
+        return hook
+
+    with batches.at_rest(model), ExitStack() as hooks:
+        for name, thin in layers.items():
+            hooks.enter_context(batches.at_rest(thin))
+            part = model.get_submodule(name)
+            hooks.enter_context(part.register_forward_hook(watch(name, thin), with_kwargs=True))
+        for batch in given:  # the hooks look at it
+            batches.run(model, batch)
+    return {name: (wrong[name] / max(size[name], 1e-300)) ** 0.5 for name in layers}
+
+
+def _values(module: Any, found: Felt, size: int) -> ValueCut:
+    """The cut of a layer's values; the mean of what is lost goes into the output bias."""
+    return cut_values(found.attended, module.o_proj.weight, found.groups, size)
+
+
+def _repaired(
+    watcher: Watcher,
+    whole: Mapping[str, nn.Module],
+    given: Sequence[Batch],
+    cuts: Mapping[str, PairCut],
+    steps: int,
+    seed: int,
+) -> Iterator[tuple[str, RotaryMaps]]:
+    """The repaired maps of each layer, some layers at a time."""
+    names = list(cuts)
+    for start in range(0, len(names), _AT_ONCE):
+        known = examples(watcher, given, names[start : start + _AT_ONCE])
+        for name, own in known.items():
+            generator = torch.Generator().manual_seed(seed)
+            yield name, repair(whole[name], cuts[name], own, generator, steps).maps

@@ -1,0 +1,153 @@
+"""A compression as a user asks for it: sizes, reports that are true, and what is refused."""
+
+import pytest
+import torch
+from rotary_tiny import tiny_llama, tokens
+from small_models import Small, small
+
+import attnrate as ar
+from attnrate.compress.sizes import Whole, kept
+from attnrate.compress.trial import split
+
+LLAMA = {"input_ids": tokens(10, 20)}
+
+
+def count(model: torch.nn.Module) -> int:
+    return sum(x.numel() for x in model.parameters())
+
+
+def given(name: str) -> tuple[Small, dict[str, torch.Tensor]]:
+    """A small model and four times its inputs."""
+    one = small(name)
+    return one, {key: torch.cat([value] * 4) for key, value in one.batch.items()}
+
+
+@pytest.mark.parametrize("name", ["bert", "mpnet", "vit", "own-vit", "own-seq2seq"])
+def test_a_model_gets_smaller_heads_and_is_called_as_before(name):
+    model, inputs = given(name)
+    before = {key: value.clone() for key, value in model.model.state_dict().items()}
+    done = ar.compress(model.model, inputs, size=4, values=True)
+    assert model.output(done.model).shape == model.output().shape
+    assert (done.parameters_before, done.parameters) == (count(model.model), count(done.model))
+    saved = sum(layer.parameters_before - layer.parameters for layer in done.layers)
+    assert done.parameters_before - done.parameters == saved > 0
+    assert all((x.size, x.value_size) == (4, 4) for x in done.layers)
+    assert all(torch.equal(x, before[key]) for key, x in model.model.state_dict().items())
+    assert done.change == done.change_cut > 0
+
+
+def test_the_change_is_that_of_the_output_on_inputs_held_out():
+    model, inputs = given("own-vit")
+    done = ar.compress(model.model, inputs, size=2, repair=4)
+    assert done.held_out == 3
+    with torch.no_grad():
+        whole, made = (x(inputs["images"][-3:]) for x in (model.model, done.model))
+    assert done.change == pytest.approx(float((made - whole).norm() / whole.norm()), rel=1e-4)
+    assert done.change_cut != done.change
+    row = done.report.iloc[0]
+    assert (row.part, row.change, row.change_cut) == ("model", done.change, done.change_cut)
+    assert len(done.report) == 1 + len(done.layers)
+
+
+def test_a_rotary_decoder_loses_pairs_and_still_writes():
+    model = tiny_llama(torch.float32)
+    done = ar.compress(model, LLAMA, size=8, values=True, repair=6)
+    # 2 key heads, keys and values of 12, then of 8, 4 bytes
+    assert [(x.bytes_before, x.bytes) for x in done.layers] == [(192, 128)] * 2
+    assert done.has_cache
+    assert done.rotary
+    assert "256 bytes per token in the cache instead of 384" in str(done)
+    made = done.model.generate(tokens(1, 5), max_new_tokens=3, do_sample=False)
+    assert made.shape == (1, 8)
+    for layer in done.layers:
+        assert 0 < layer.change < layer.change_cut < 1
+
+
+def test_a_rotary_cut_to_the_whole_size_changes_nothing_and_does_not_pay():
+    done = ar.compress(tiny_llama(torch.float32), LLAMA, size=12)
+    assert done.change < 1e-5
+    assert str(done).startswith("This cut does not pay: it saves no parameters.")
+    assert torch.is_grad_enabled()
+
+
+def test_a_cut_that_changes_the_output_by_far_does_not_pay_and_says_what_it_needs():
+    done = ar.compress(tiny_llama(torch.float32), LLAMA, size=2)
+    assert done.change > 0.3
+    first = str(done).splitlines()[0]
+    assert first.startswith("This cut does not pay: the output changes by")
+    assert first.endswith("it needs larger heads or repair.")
+
+
+def test_sizes_are_a_size_a_list_a_share_or_an_advice():
+    model, inputs = given("own-vit")
+    advice = ar.advise(ar.profile(model.model, inputs, cut_inputs=2), budget=7)
+    ways = ({"size": 3}, {"sizes": [2, 3]}, {"keep": 0.7}, {})
+    found = [[x.size for x in ar.compress(model.model, inputs, **way).layers] for way in ways]
+    assert found == [[3, 3], [2, 3], [4, 4], [4, 4]]
+    applied = advice.apply(model.model, inputs)
+    assert [x.size for x in applied.layers] == [x.size for x in advice.layers]
+
+
+def test_a_share_is_rounded_to_what_kernels_like():
+    assert [kept(Whole(m, m, False), 0.5) for m in (64, 48, 40, 12, 2)] == [32, 24, 16, 6, 2]
+    assert [kept(Whole(64, 64, False), share) for share in (0.01, 0.99)] == [8, 64]
+
+
+def test_the_last_inputs_are_held_out_and_no_other():
+    batches = [torch.arange(4.0)[:, None], torch.arange(4.0, 10.0)[:, None]]
+    parts = split(batches)
+    assert torch.cat([*parts.held]).flatten().tolist() == [8, 9]
+    assert torch.cat([*parts.own]).flatten().tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"size": 9}, r"have the size 8, and can be cut to a size from 1 to 8: got 9.*size=8"),
+        ({"size": 0}, "size must be a whole number of at least 1"),
+        ({"sizes": [3]}, "one size for each of the 2 layers"),
+        ({"sizes": [3, 0]}, r"sizes\[1\] must be a whole number of at least 1"),
+        ({"sizes": "all"}, "sizes must be an advice or a list"),
+        ({"size": 3, "keep": 0.5}, "only one of size, sizes and keep"),
+        ({"keep": 1.5}, "keep must be a share between 0 and 1"),
+        ({"shared": "all"}, "shared is not known"),
+    ],
+)
+def test_wrong_sizes_are_refused_with_the_way_out(asked, said):
+    model, inputs = given("bert")
+    with pytest.raises(ar.InputError, match=said):
+        ar.compress(model.model, inputs, **asked)
+
+
+def test_a_rotary_head_has_an_even_size_and_is_repaired_layer_by_layer():
+    model = tiny_llama(torch.float32)
+    with pytest.raises(ar.InputError, match=r"turn in pairs.*an even size from 2 to 12: got 7"):
+        ar.compress(model, LLAMA, size=7)
+    with pytest.raises(ar.InputError, match="together is for heads without"):
+        ar.compress(model, LLAMA, size=8, together=3)
+    with pytest.raises(ar.InputError, match="needs one size for all layers"):
+        ar.compress(model, LLAMA, sizes=[8, 6], shared="model")
+
+
+def test_too_few_tokens_say_how_many_are_needed():
+    model = small("bert")
+    with pytest.raises(ar.InputError, match=r"to cut heads to size 4, 40 are needed.*got 22"):
+        ar.compress(model.model, model.batch, size=4)
+    one = {key: value[:1] for key, value in model.batch.items()}
+    with pytest.raises(ar.InputError, match="two at least are needed"):
+        ar.compress(model.model, one, size=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("roberta", "no thin module for its class: got 'RobertaSelfAttention'"),
+        ("qwen3", r"Qwen3Attention.*q_norm, k_norm.*cache can be made smaller, its weights cannot"),
+        ("albert", "its weights serve several layers"),
+        ("torch", "MultiheadAttention keeps its weights otherwise"),
+    ],
+)
+def test_a_family_whose_weights_cannot_be_cut_is_named_with_the_reason(name, said):
+    model, inputs = given(name)
+    with pytest.raises(ar.InputError, match=said):
+        ar.compress(model.model, inputs, size=2)

@@ -1,0 +1,91 @@
+"""`attnrate compress` as a user meets it: what it prints, what it writes, how it refuses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rotary_tiny import tiny_llama, tokens
+from small_models import small
+from warm_commands import attnrate
+
+import attnrate as ar
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    small("bert").model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ids(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("inputs") / "ids.npz"
+    drawn = np.random.default_rng(0).integers(3, 50, (10, 12))
+    np.savez(path, input_ids=drawn, attention_mask=np.ones_like(drawn))
+    return path
+
+
+def test_it_writes_a_smaller_model_and_says_what_it_costs(
+    model: Path, ids: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "thin"
+    words = "--size", 4, "--values", "--repair", 3, "--json"
+    done = attnrate("compress", model, "--inputs", ids, "--out", out, *words, new=True)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    opened = ar.load_model(out).model
+    assert answer["report"][0]["parameters"] == sum(x.numel() for x in opened.parameters())
+    assert [row["size"] for row in answer["report"]] == [8, 4, 4]
+    assert "queries and keys of 4 dimensions instead of 8" in answer["summary"]
+    assert answer["folder"] == str(out)
+
+
+def test_a_language_model_is_written_with_its_head_for_plain_transformers(
+    ids: Path, tmp_path: Path
+) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "stock"
+    tiny_llama(torch.float32).save_pretrained(whole)
+    arrays = tmp_path / "ids.npz"
+    np.savez(arrays, input_ids=tokens(10, 20).numpy())
+    words = "--size", 8, "--values", "--format", "llama"
+    done = attnrate("compress", whole, "--inputs", arrays, "--out", out, *words)
+    assert done.returncode == 0, done.stderr
+    assert "bytes per token in the cache instead of 384" in done.stdout
+    assert done.stdout.endswith(f"the folder: {out}\n")
+    assert hasattr(ar.load_model(out, head=True).model, "lm_head")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--size", "4", "--keep", "0.5"], "only one of --size and --keep"),
+        (["--size", "0"], "--size must be a whole number of at least 1"),
+        (["--keep", "2"], "--keep must be a share between 0 and 1"),
+        (["--format", "onnx"], "--format is not known"),
+        (["--format", "llama"], "--format llama needs values"),
+        (["--repair", "-1"], "--repair must be a whole number of at least 0"),
+        (["--size", "12"], "have the size 8"),
+    ],
+)
+def test_wrong_requests_end_with_2_and_write_nothing(
+    words: list[str], said: str, model: Path, ids: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "thin"
+    done = attnrate("compress", model, "--inputs", ids, "--out", out, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
+    assert not out.exists()
+
+
+def test_a_folder_that_is_there_and_inputs_that_are_not_are_refused(
+    model: Path, ids: Path, tmp_path: Path
+) -> None:
+    done = attnrate("compress", model, "--inputs", ids, "--out", tmp_path)
+    assert done.returncode == 2
+    assert "--out must be a new folder" in done.stderr
+    done = attnrate("compress", model, "--out", tmp_path / "thin")
+    assert done.returncode == 2
+    assert "a cut needs inputs of one kind" in done.stderr
