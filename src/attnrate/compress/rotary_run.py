@@ -81,7 +81,9 @@ def cut_rotary(
         own = [name for name in sizes if sizes[name] == size]
         moments = {name: found[name].weights for name in own}
         cuts |= cut_pairs(moments, {n: found[n].groups for n in own}, size, shared)
-    values = {name: value_cut_of(whole[name], found[name], size) for name, size in value_sizes.items()}
+    values = {
+        name: value_cut_of(whole[name], found[name], size) for name, size in value_sizes.items()
+    }
     closed = {n: thinned(whole[n], cuts[n], values.get(n)) for n in whole if n in cuts}
     layers: dict[str, nn.Module] = dict(closed)
     if steps:
