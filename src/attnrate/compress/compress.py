@@ -14,7 +14,7 @@ from torch import nn
 from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
 from attnrate.compress.modules.llama import attention_layers, replaced
-from attnrate.compress.planned import Plan, planned, require_target
+from attnrate.compress.planned import Plan, cutter_of, planned, require_target
 from attnrate.compress.projections import Found, find
 from attnrate.compress.result import Compressed, CompressedLayer
 from attnrate.compress.rotary import Shared
@@ -153,7 +153,8 @@ def compress(
         if asked.is_target:
             grid = require_target(asked, known.whole, values, known.rotary and shared == "model")
             require_tokens(tokens, grid.largest)
-            plan = planned(module, name, parts.own, grid, asked, shared, shown)
+            cutter = cutter_of(module, parts.own, known.rotary, values, shared)
+            plan = planned(name, parts.own, cutter, grid, asked, shown)
         else:
             plan = Plan(asked.of(known.whole, [each.partition(": ")[0] for each in known.left]))
             require_tokens(tokens, max(plan.sizes.values()))

@@ -6,7 +6,7 @@ The thin parts are built when they are tried, and then dropped.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -30,18 +30,6 @@ Tensor = torch.Tensor
 K = TypeVar("K", bound=Hashable)
 Parts = Mapping[str, nn.Module]
 """Thin parts by the paths of what they stand in place of."""
-
-
-class Cutter(Protocol):
-    """What makes thin layers of a model."""
-
-    def alone(self, name: str, size: int) -> Parts:
-        """One layer cut to a size."""
-        ...
-
-    def together(self, sizes: Mapping[str, int]) -> Parts:
-        """All layers cut at once, as the model will be cut to these sizes."""
-        ...
 
 
 @dataclass(frozen=True)

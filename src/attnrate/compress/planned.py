@@ -14,7 +14,7 @@ from torch import nn
 
 from attnrate.compress.allocate import Front, Options, front
 from attnrate.compress.curves import MODEL, SizeCurves, SizePoint
-from attnrate.compress.cutters import ContentCutter, Cutter, RotaryCutter, changes
+from attnrate.compress.cutters import ContentCutter, RotaryCutter, changes
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_moments import Felt
 from attnrate.compress.run import Calibration, some
@@ -47,7 +47,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """The sizes that may be taken, by parts: each layer, or all layers with one size.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Grid:
     one: bool
 
     @classmethod
-    def of(cls, layers: Mapping[str, Whole], wanted: Wanted, values: bool, one: bool) -> "_Grid":
+    def of(cls, layers: Mapping[str, Whole], wanted: Wanted, values: bool, one: bool) -> "Grid":
         """The candidates: multiples, and the whole size."""
         wanted.require_multiple(layers)
         own = {name: candidates(each, wanted.multiple_of) for name, each in layers.items()}
@@ -102,9 +102,9 @@ class _Grid:
         return max((size for size in every if size < most), default=min(every, default=1))
 
 
-def require_target(wanted: Wanted, layers: Mapping[str, Whole], values: bool, one: bool) -> _Grid:
+def require_target(wanted: Wanted, layers: Mapping[str, Whole], values: bool, one: bool) -> Grid:
     """The candidates for a target; an InputError where no sizes can be within its budget."""
-    grid, target = _Grid.of(layers, wanted, values, one), wanted.target
+    grid, target = Grid.of(layers, wanted, values, one), wanted.target
     if not all(grid.sizes.values()):
         raise InputError(
             "no size fits the heads of all layers", [own.m_h for own in layers.values()][:5]
@@ -122,7 +122,9 @@ def require_target(wanted: Wanted, layers: Mapping[str, Whole], values: bool, on
             f"bytes must be from {least}, the least that these heads can be cut to, to "
             f"{grid.whole}, what they take as they are",
             target.bytes,
-            f"Pass bytes={least} or more{_ways_out(wanted, values)}." if low else "Pass fewer.",
+            f"Pass bytes={least} or more{_ways_out(wanted, values)}."
+            if low
+            else f"Pass bytes={grid.whole} or fewer.",
         )
     if target.average is not None:
         count = len(layers)
@@ -146,24 +148,43 @@ def _ways_out(wanted: Wanted, values: bool) -> str:
     return ", or " + " and ".join(ways)
 
 
+def cutter_of(
+    model: nn.Module, given: Sequence[Batch], rotary: bool, values: bool, shared: Shared
+) -> ContentCutter | RotaryCutter:
+    """What makes thin layers of a model, after a look at the calibration inputs.
+
+    Args:
+        model: The model, which stays as it is.
+        given: Calibration inputs.
+        rotary: Whether its heads turn in pairs.
+        values: Whether values become as small as the keys.
+        shared: For rotary layers, who has one set of pairs.
+
+    Returns:
+        The maker of thin layers.
+
+    """
+    if rotary:
+        return RotaryCutter.of(model, given, values, shared)
+    return ContentCutter.of(model, given, values)
+
+
 def planned(
-    model: nn.Module,
     name: str,
     given: Sequence[Batch],
-    grid: _Grid,
+    cutter: ContentCutter | RotaryCutter,
+    grid: Grid,
     wanted: Wanted,
-    shared: Shared,
     shown: Progress,
 ) -> Plan:
     """Choose sizes by measurement.
 
     Args:
-        model: The model, which stays as it is.
-        name: Its name.
+        name: The name of the model.
         given: Calibration inputs.
+        cutter: What makes thin layers of the model.
         grid: The candidates.
         wanted: What was asked for.
-        shared: For rotary layers, who has one set of pairs.
         shown: Where progress is shown.
 
     Returns:
@@ -173,16 +194,10 @@ def planned(
         InputError: No sizes reach the target; the message says what is the least.
 
     """
-    rotary = any(own.rotary for own in grid.layers.values())
-    cutter: ContentCutter | RotaryCutter = (
-        RotaryCutter.of(model, given, grid.values, shared)
-        if rotary
-        else ContentCutter.of(model, given, grid.values)
-    )
     loss = wanted.target.loss
     # with one size for all layers, what is measured first is the model as it will be cut
     tried = given if grid.one and loss is not None else some(given, _TRIED)
-    search = _Search(model, cutter, grid, shown)
+    search = _Search(cutter, grid, shown)
     alone = search.alone(tried)
     by_size = wanted.target.average is not None
     made = front(
@@ -223,9 +238,8 @@ def planned(
 class _Search:
     """The measurements of a search, each made once."""
 
-    model: nn.Module
-    cutter: Cutter
-    grid: _Grid
+    cutter: ContentCutter | RotaryCutter
+    grid: Grid
     shown: Progress
     _together: dict[tuple[int, ...], float] = field(default_factory=dict)
 
@@ -246,7 +260,7 @@ class _Search:
 
         pairs = [(part, size) for part, own in grid.sizes.items() for size in own]
         cuts = {pair: make(*pair) for pair in pairs if not is_whole(*pair)}
-        found = changes(self.model, given, cuts, self.shown, "measuring sizes")
+        found = changes(self.cutter.model, given, cuts, self.shown, "measuring sizes")
         if grid.one:
             self._together.update({(size,): change for (_, size), change in found.items()})
         return {pair: found.get(pair, 0.0) for pair in pairs}
@@ -257,7 +271,7 @@ class _Search:
         if key not in self._together:
             cuts = {key: lambda: self.cutter.together(self.grid.by_layer(sizes))}
             said = "measuring all layers at once"
-            self._together.update(changes(self.model, given, cuts, self.shown, said))
+            self._together.update(changes(self.cutter.model, given, cuts, self.shown, said))
         return self._together[key]
 
     def best(
