@@ -51,7 +51,11 @@ class Target:
     average: float | None = None
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in vars(self).items() if value)
+        return ", ".join(
+            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in vars(self).items()
+            if value is not None
+        )
 
 
 @dataclass(frozen=True)
