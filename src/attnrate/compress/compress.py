@@ -308,10 +308,11 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
 def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
     """Cut heads with a rotary embedding."""
     plan, steps = asked.plan, (asked.steps, asked.seed)
-    if asked.shared == "model" and len({*plan.sizes.values()}) > 1:
+    sizes = {name: plan.sizes.get(name, own.m_h) for name, own in known.whole.items()}
+    if asked.shared == "model" and len({*sizes.values()}) > 1:
         raise InputError(
             'shared="model" needs one size for all layers',
-            dict(plan.sizes),
+            sizes,
             f"Pass size={max(plan.sizes.values())}.",
         )
     done = cut_rotary(

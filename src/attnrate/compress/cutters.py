@@ -139,7 +139,8 @@ class RotaryCutter:
         if name not in self._orders:
             own = self.felt[name]
             heads = len(own.weights) if self.shared == "layer" else len(own.weights) // own.groups
-            self._orders[name] = [dropped(gamma, 1) for gamma in own.weights.split(heads)]
+            by_set = own.weights.unflatten(0, (-1, heads))
+            self._orders[name] = [dropped(gamma, 1) for gamma in by_set]
         return self._orders[name]
 
 
