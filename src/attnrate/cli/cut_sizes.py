@@ -50,10 +50,11 @@ class GivenSizes:
         for name in ("size", "bytes", "multiple_of"):
             if getattr(self, name) is not None:
                 require_whole(name, getattr(self, name), 1)
-        for name in ("keep", "loss"):
+        for name, usual in (("keep", 0.5), ("loss", 0.05)):
             value = getattr(self, name)
             if value is not None and not 0 < require_number(name, value) < 1:
-                raise InputError(f"{name} must be a share between 0 and 1", value, "Pass 0.05.")
+                way_out = f"Pass {name}={usual}."
+                raise InputError(f"{name} must be a share between 0 and 1", value, way_out)
         if self.average is not None:
             require_number("average", self.average, 0.0)
         if self.tolerance is not None and self.profile is None:
