@@ -308,11 +308,11 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
 def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
     """Cut heads with a rotary embedding."""
     plan, steps = asked.plan, (asked.steps, asked.seed)
-    sizes = {name: plan.sizes.get(name, own.m_h) for name, own in known.whole.items()}
-    if asked.shared == "model" and len({*sizes.values()}) > 1:
+    every = {name: plan.sizes.get(name, own.m_h) for name, own in known.whole.items()}
+    if asked.shared == "model" and len({*every.values()}) > 1:
         raise InputError(
             'shared="model" needs one size for all layers',
-            sizes,
+            every,
             f"Pass size={max(plan.sizes.values())}.",
         )
     done = cut_rotary(

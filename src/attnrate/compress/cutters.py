@@ -139,7 +139,7 @@ class RotaryCutter:
         if name not in self._orders:
             own = self.felt[name]
             heads = len(own.weights) if self.shared == "layer" else len(own.weights) // own.groups
-            by_set = own.weights.unflatten(0, (-1, heads))
+            by_set = own.weights.reshape(-1, heads, *own.weights.shape[1:])
             self._orders[name] = [dropped(gamma, 1) for gamma in by_set]
         return self._orders[name]
 
