@@ -94,7 +94,8 @@ def test_a_profile_of_a_decoder_says_the_sizes_of_the_model_with_its_head(tmp_pa
         (["--size", "4", "--keep", "0.5"], "only one of --size, --keep, --loss,"),
         (["--loss", "0"], "--loss must be a share between 0 and 1"),
         (["--multiple-of", "3", "--size", "4"], "must be multiples of 3: got 4. Pass --size 6"),
-        (["--bytes", "100"], "bytes must be from 480"),
+        # 2 layers of 3 heads, 4 bytes: keys of 2 and values of 8
+        (["--bytes", "100"], "--bytes must be from 240, the least that these heads can be cut to"),
         (["--size", "0"], "--size must be a whole number of at least 1"),
         (["--keep", "2"], "--keep must be a share between 0 and 1"),
         (["--format", "onnx"], "--format is not known"),

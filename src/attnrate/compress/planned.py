@@ -144,9 +144,9 @@ def require_target(wanted: Wanted, layers: Mapping[str, Whole], values: bool, on
 
 def _ways_out(wanted: Wanted, values: bool) -> str:
     """What else makes fewer bytes possible."""
-    ways = ["values=True"] * (not values)
-    ways += ["a smaller multiple_of"] * (wanted.multiple_of != 1)
-    return f", or {' and '.join(ways)}" if ways else ""
+    ways = [", or cut the values, too"] * (not values)
+    ways += [", or take a smaller multiple"] * (wanted.multiple_of != 1)
+    return "".join(ways)
 
 
 def cutter_of(
