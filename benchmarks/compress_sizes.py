@@ -1,6 +1,6 @@
 """One size for all layers beside sizes from measured curves, at equal bytes.
 
-    python benchmarks/compress_sizes.py [--repair STEPS] [--calibration N] [--held-out N]
+    python benchmarks/compress_sizes.py [--repair STEPS] [--quick]
 
 Queries and keys of all layers of MiniLM are cut at once to a mean of 16 and of 8 dimensions of 32.
 Calibration texts and held-out texts are those of benchmarks/compress.py. Sizes are chosen by two
@@ -25,6 +25,7 @@ from scipy.stats import spearmanr
 from torch import nn
 
 import _report
+import compress
 from attnrate.compress.allocate import Options, front
 from attnrate.compress.curves import SizeCurves
 from attnrate.compress.cutters import ContentCutter, changes
@@ -34,9 +35,9 @@ from attnrate.compress.sizes import Target, Wanted, Whole
 from attnrate.progress import Progress
 from compress import SETTINGS, Setup, judge, projections, setup
 
-MULTIPLE = 4
 MEANS = (16, 8)
 RANDOM = 12  # allocations to compare curves by
+QUICK = 24, 8, 128  # calibration texts, held-out texts and their length
 
 Curve = dict[tuple[str, int], float]
 
@@ -71,10 +72,12 @@ def by_curve(curve: Curve, names: Sequence[str], mean: int) -> dict[str, int]:
     return dict(zip(names, made.sizes(made.within(mean * len(names))), strict=True))
 
 
-def foreseen(at: Setup, cutter: ContentCutter, curves: Mapping[str, Curve]) -> None:
+def foreseen(
+    at: Setup, cutter: ContentCutter, curves: Mapping[str, Curve], multiple_of: int
+) -> None:
     """How well curves foresee the change of all layers at once, for random sizes."""
     drawn = random.Random(0)
-    sizes = [*range(MULTIPLE, m_h_of(at), MULTIPLE)]
+    sizes = [*range(multiple_of, m_h_of(at), multiple_of)]
     plans = [{name: drawn.choice(sizes) for name in at.known.moments} for _ in range(RANDOM)]
 
     def all_of(plan: Mapping[str, int]) -> dict[str, nn.Module]:
@@ -95,9 +98,9 @@ def foreseen(at: Setup, cutter: ContentCutter, curves: Mapping[str, Curve]) -> N
         )
 
 
-def measured(at: Setup, cutter: ContentCutter, name: str) -> SizeCurves:
+def measured(at: Setup, cutter: ContentCutter, name: str, multiple_of: int) -> SizeCurves:
     """What `compress(model, texts, average=16, multiple_of=4)` measures."""
-    wanted = Wanted(target=Target(average=float(MEANS[0])), multiple_of=MULTIPLE)
+    wanted = Wanted(target=Target(average=float(MEANS[0])), multiple_of=multiple_of)
     grid = require_target(wanted, layers_of(at), False, False)
     with Progress("sizes") as shown:
         plan = planned(name, at.known.given, cutter, grid, wanted, shown)
@@ -108,16 +111,18 @@ def measured(at: Setup, cutter: ContentCutter, name: str) -> SizeCurves:
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--model", default="minilm", choices=SETTINGS)
-    parser.add_argument("--calibration", type=int, default=128, help="calibration texts")
-    parser.add_argument("--held-out", type=int, default=40, help="held-out texts")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter texts")
+    parser.add_argument("--multiple-of", type=int, default=4, help="the step of sizes")
     parser.add_argument("--repair", type=int, default=0, help="steps of repair for each layer")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    SETTINGS[asked.model] = asked.calibration, asked.held_out, 0
+    if asked.quick:
+        SETTINGS[asked.model] = *QUICK[:2], 0
+        compress.LENGTH = QUICK[2]
     at = setup(asked.model)
     names = [*at.known.moments]
     cutter = ContentCutter(at.known.watcher.model, at.known, False)
-    found = measured(at, cutter, asked.model)
+    found = measured(at, cutter, asked.model, asked.multiple_of)
     print(found, flush=True)
     own = {(x.part, x.size): x.change for x in found.points if x.part in names}
     curves = {
@@ -125,9 +130,9 @@ def main() -> None:
         "the layer's own output": own_curve(at, sorted({size for _, size in own})),
     }
     print(f"\n{asked.model}, {RANDOM} random choices of sizes, foreseen by curves of")
-    foreseen(at, cutter, curves)
+    foreseen(at, cutter, curves, asked.multiple_of)
     met: dict[str, bool] = {}
-    for mean in MEANS:
+    for mean in (each for each in MEANS if each > asked.multiple_of):
         ways = {"one size": dict.fromkeys(names, mean)}
         ways |= {f"by {what}": by_curve(curve, names, mean) for what, curve in curves.items()}
         print(f"\n{asked.model}: {m_h_of(at)} -> a mean of {mean}, held-out texts")
@@ -143,7 +148,7 @@ def main() -> None:
         ratio = judged["by the output of the model"].change / judged["one size"].change
         met[f"mean {mean}: {ratio:.2f} of the change of one size, at most 0.95"] = ratio <= 0.95
     _report.all_required(met)
-    _report.machine("torch", "transformers", threads=1, repair=asked.repair)
+    _report.machine("torch", "transformers", threads=1, **vars(asked))
 
 
 if __name__ == "__main__":
