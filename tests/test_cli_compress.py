@@ -58,10 +58,44 @@ def test_a_language_model_is_written_with_its_head_for_plain_transformers(
     assert hasattr(ar.load_model(out, head=True).model, "lm_head")
 
 
+def test_sizes_reach_a_target_by_measurement_and_the_curves_are_in_the_answer(
+    model: Path, ids: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "thin"
+    words = "--average", 6, "--multiple-of", 2, "--json"
+    done = attnrate("compress", model, "--inputs", ids, "--out", out, *words)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    # 2 layers of 4 sizes, and all at once
+    assert len(answer["curves"]) >= 9
+    chosen = {row["part"]: row["size"] for row in answer["curves"] if row["chosen"]}
+    assert {row["part"]: row["size"] for row in answer["report"]} == chosen
+    assert chosen["model"] <= 12
+
+
+def test_a_profile_of_a_decoder_says_the_sizes_of_the_model_with_its_head(tmp_path: Path) -> None:
+    whole, kept, out = tmp_path / "whole", tmp_path / "profile", tmp_path / "thin"
+    tiny_llama(torch.float32).save_pretrained(whole)
+    arrays = tmp_path / "ids.npz"
+    np.savez(arrays, input_ids=tokens(10, 20).numpy())
+    found = ar.profile(ar.load_model(whole), {"input_ids": tokens(10, 20)}, cut_inputs=2)
+    found.save(kept, page=False)
+    advice = ar.advise(found, tolerance=0.4)
+    words = "--profile", kept, "--tolerance", 0.4, "--multiple-of", 4, "--json"
+    done = attnrate("compress", whole, "--inputs", arrays, "--out", out, *words)
+    assert done.returncode == 0, done.stderr
+    sizes = [row["size"] for row in json.loads(done.stdout)["report"][1:]]
+    assert sizes == [min(12, -(-layer.size // 4) * 4) for layer in advice.layers]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--size", "4", "--keep", "0.5"], "only one of --size and --keep"),
+        (["--size", "4", "--keep", "0.5"], "only one of --size, --keep, --loss,"),
+        (["--loss", "0"], "--loss must be a share between 0 and 1"),
+        (["--multiple-of", "3", "--size", "4"], "must be multiples of 3: got 4. Pass --size 6"),
+        # 2 layers of 3 heads, 4 bytes: keys of 2 and values of 8
+        (["--bytes", "100"], "--bytes must be from 240, the least that these heads can be cut to"),
         (["--size", "0"], "--size must be a whole number of at least 1"),
         (["--keep", "2"], "--keep must be a share between 0 and 1"),
         (["--format", "onnx"], "--format is not known"),

@@ -191,6 +191,8 @@ from .spectra.weights_only import weight_spectra as weight_spectra
 
 # ---- smaller heads for trained models
 from .compress.compress import compress as compress
+from .compress.curves import SizeCurves as SizeCurves
+from .compress.curves import SizePoint as SizePoint
 from .compress.result import Compressed as Compressed
 from .compress.result import CompressedLayer as CompressedLayer
 from .compress.result import Format as Format

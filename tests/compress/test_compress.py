@@ -108,7 +108,7 @@ def test_the_last_inputs_are_held_out_and_no_other():
         ({"sizes": [3]}, "one size for each of the 2 layers"),
         ({"sizes": [3, 0]}, r"sizes\[1\] must be a whole number of at least 1"),
         ({"sizes": "all"}, "sizes must be an advice or a list"),
-        ({"size": 3, "keep": 0.5}, "only one of size, sizes and keep"),
+        ({"size": 3, "keep": 0.5}, "only one of size, sizes, keep, loss, bytes and average"),
         ({"keep": 1.5}, "keep must be a share between 0 and 1"),
         ({"shared": "all"}, "shared is not known"),
     ],

@@ -326,3 +326,14 @@ def test_repaired_maps_are_folded_into_the_weights_as_any_others() -> None:
     q = (layer.q_proj(x).unflatten(-1, (4, 12)).transpose(0, 1) @ maps.queries).transpose(0, 1)
     assert torch.allclose(thin_layer.q_proj(x), q.flatten(1))
     assert torch.equal(thin_layer.pairs, maps.pairs)
+
+
+def test_a_width_that_heads_do_not_divide_has_no_place_in_stock_llama() -> None:
+    model = filled(Qwen2ForCausalLM(Qwen2Config(**SIZES | {"hidden_size": 26})), torch.float32)
+    found = moments(model)
+    values = value_cuts(model, found, 8)
+    with (
+        replaced(model, thin(model, cuts(found, 8, "model"), values)),
+        pytest.raises(InputError, match=r"a multiple of its 4 heads; the width: got 26"),
+    ):
+        stock_llama(model)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnrate.cli.completing import words
+from attnrate.cli.cut_sizes import GivenSizes
 from attnrate.cli.inputs import GivenInputs
 from attnrate.cli.measuring import Placing
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json
-from attnrate.errors import InputError, require_choice, require_number, require_whole
+from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.progress import Progress
 
 if TYPE_CHECKING:
@@ -73,6 +74,53 @@ def compress(
             help="Instead of --size: the share of each head that stays, rounded to a multiple of 8 "
             "(default: 0.5).",
             metavar="X",
+        ),
+    ] = None,
+    loss: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead: the most that the cut may change the output, as a share of its size; "
+            "every size of every layer is measured, and the fewest bytes are taken.",
+            metavar="X",
+        ),
+    ] = None,
+    bytes: Annotated[
+        int | None,
+        typer.Option(
+            help="Instead: the most bytes of keys and values per token, over all layers; the sizes "
+            "that are measured to change least are taken.",
+            metavar="N",
+        ),
+    ] = None,
+    average: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead: the largest mean size over layers; the sizes that are measured to "
+            "change least are taken.",
+            metavar="N",
+        ),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: the sizes that are advised from this profile, a folder that attnrate "
+            "profile --out has written.",
+            metavar="DIR",
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="With --profile: the share of any head's attention that may move (default: 0.05).",
+            metavar="X",
+        ),
+    ] = None,
+    multiple_of: Annotated[
+        int | None,
+        typer.Option(
+            help="The number of which new sizes are multiples; advised sizes are raised to it "
+            "(default: 8, and 2 for heads below 16; any for --size and --profile).",
+            metavar="N",
         ),
     ] = None,
     values: Annotated[
@@ -156,14 +204,8 @@ def compress(
             values,
             "Pass --values.",
         )
-    if size is not None and keep is not None:
-        raise InputError(
-            "only one of --size and --keep can be given", (size, keep), "Leave one out."
-        )
-    if size is not None:
-        require_whole("size", size, 1)
-    if keep is not None and not 0 < require_number("keep", keep) < 1:
-        raise InputError("keep must be a share between 0 and 1", keep, "Pass keep=0.5.")
+    sizes = GivenSizes(size, keep, loss, bytes, average, multiple_of, profile, tolerance)
+    sizes.require_fitting()
     for name, steps in (("repair", repair), ("together", together)):
         require_whole(name, steps, 0)
     if out.exists():
@@ -171,6 +213,7 @@ def compress(
             "--out must be a new folder, and there is something", str(out), "Name another folder."
         )
     given.require_there()
+    advice = sizes.advice()
     from attnrate.compress.compress import compress as compress_model
 
     loaded = _open(model, Placing(device, dtype, None, None))
@@ -178,7 +221,12 @@ def compress(
         loaded,
         given.read(loaded),
         size=size,
+        sizes=advice,
         keep=keep,
+        loss=loss,
+        bytes=bytes,
+        average=average,
+        multiple_of=multiple_of,
         values=values,
         repair=repair,
         together=together,
@@ -214,10 +262,12 @@ def _tell(done: "Compressed", out: Path, as_json: bool) -> None:
                 "summary": str(done),
                 "pays": done.against is None,
                 "report": json_rows(done.report),
+                "curves": None if done.curves is None else json_rows(done.curves.to_frame()),
                 "not_cut": list(done.left),
                 "made_by": dict(done.made_by),
                 "folder": str(out),
             }
         )
         return
-    typer.echo(f"{done}\nthe folder: {out}")
+    chosen = "" if done.curves is None else f"{done.curves}\n"
+    typer.echo(f"{done}\n{chosen}the folder: {out}")

@@ -9,7 +9,9 @@
 - `run`: a model's cut from its inputs on; `fold`: the thin heads put into the model
 - `rotary`: pairs of rotary heads, by elimination with a refit, from `rotary_moments`;
   `rotary_values`, `rotary_repair`; `export_llama`: stock Llama files
-- `compress`: the one call over all of it, with `sizes`, `trial` (inputs held out) and `rotary_run`;
+- `sizes`: what was asked for, `advised` by an advice or `planned` from measurements: `cutters` make
+  layers of any size, `allocate` shares a budget out, `curves` keep what was measured
+- `compress`: the one call over all of it, with `trial` (inputs held out) and `rotary_run`;
   `result`: what it gives; `saved` and `opened`: its folders
 - `modules/`: thin attention of families of models, one file each
 """

@@ -14,13 +14,14 @@ from torch import nn
 from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
 from attnrate.compress.modules.llama import attention_layers, replaced
+from attnrate.compress.planned import Plan, cutter_of, planned, require_target
 from attnrate.compress.projections import Found, find
 from attnrate.compress.result import Compressed, CompressedLayer
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
-from attnrate.compress.sizes import Wanted, Whole, require_tokens
+from attnrate.compress.sizes import Target, Wanted, Whole, require_tokens
 from attnrate.compress.trial import Split, change, outputs, split
-from attnrate.errors import InputError, require_choice, require_whole
+from attnrate.errors import InputError, require_choice, require_number, require_whole
 from attnrate.fitting.provenance import provenance
 from attnrate.progress import QUIET, Progress
 from attnrate.settings import Count, Natural, Switch, by, checked
@@ -52,8 +53,13 @@ def _require_share(name: str, value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        raise InputError(f"{name} must be a share between 0 and 1", value, "Pass e.g. 0.5.")
+        way_out = f"Pass e.g. {'0.05' if name == 'loss' else '0.5'}."
+        raise InputError(f"{name} must be a share between 0 and 1", value, way_out)
     return float(value)
+
+
+def _require_average(name: str, value: object) -> float | None:
+    return None if value is None else require_number(name, value, 0.0)
 
 
 @checked
@@ -64,6 +70,10 @@ def compress(
     size: Count | None = None,
     sizes: Annotated[Advice | Sequence[int] | None, by(_require_sizes)] = None,
     keep: Annotated[float | None, by(_require_share)] = None,
+    loss: Annotated[float | None, by(_require_share)] = None,
+    bytes: Count | None = None,
+    average: Annotated[float | None, by(_require_average)] = None,
+    multiple_of: Count | None = None,
     values: Switch = False,
     repair: Natural = 0,
     together: Natural = 0,
@@ -85,8 +95,19 @@ def compress(
         sizes: Sizes of their own for layers: what `advise` has returned, or a list with one for
             each layer in the order in which they run. Odd advice for a rotary layer is raised to
             the next even size.
-        keep: The share of each head that stays, rounded to a multiple of 8 (of 2 for heads below
-            16). One of `size`, `sizes` and `keep` can be given; by default half of each head stays.
+        keep: The share of each head that stays, rounded to a multiple; by default half stays.
+        loss: The most that the output may change by the cut, as a share of its size. The sizes are
+            those with the fewest bytes whose change, measured on the calibration inputs, is within
+            it; repair makes it smaller still.
+        bytes: The most bytes of keys and values per token, over all layers that can be cut. The
+            sizes are those whose measured change is least; also where there is no cache.
+        average: The largest mean size over layers, of which likewise those are taken whose measured
+            change is least. One of `size`, `sizes`, `keep`, `loss`, `bytes`, `average` can be
+            given. The last three try every size in every layer, and `curves` of the result has what
+            was measured.
+        multiple_of: The number of which new sizes are multiples, unless a head keeps its size: 8 by
+            default, and 2 for heads below 16, and any for `size` and `sizes`. Advised sizes are
+            raised to the next multiple. Where heads turn in pairs, sizes are even as well.
         values: Whether values become as small as the keys, too. Their mean goes into the bias of
             the output projection.
         repair: The number of gradient steps by which each layer is repaired; some hundred do.
@@ -115,32 +136,48 @@ def compress(
         [(4, 4), (4, 4)]
 
     """
-    asked = Wanted(size, sizes, keep)
+    asked = Wanted(size, sizes, keep, Target(loss, bytes, average), multiple_of)
     require_choice("shared", shared, ("head", "layer", "model"))
     module = module_of(model)
     parts = split([*batches.batches(as_batches(model, inputs))])
-    with Progress("cutting heads", wanted=progress, after=QUIET):
+    name = model.name if isinstance(model, LoadedModel) else type(module).__name__
+    with Progress("cutting heads", wanted=progress, after=QUIET) as shown:
         known = _Layers.of(module, parts.own[0])
-        wanted = asked.of(known.whole)
-        require_tokens(_tokens(parts.own, known), max(wanted.values()))
-        own = {n: min(r, known.whole[n].m_v) for n, r in wanted.items()} if values else {}
-        asked_for = _Asked(wanted, own, repair, together, shared, seed)
+        tokens = _tokens(parts.own, known)
+        if known.rotary and together:
+            raise InputError(
+                "together is for heads without a rotary embedding",
+                together,
+                "Leave together out, and repair layer by layer (repair=200).",
+            )
+        if asked.is_target:
+            grid = require_target(asked, known.whole, values, known.rotary and shared == "model")
+            require_tokens(tokens, grid.largest)
+            cutter = cutter_of(module, parts.own, known.rotary, values, shared)
+            plan = planned(name, parts.own, cutter, grid, asked, shown)
+        else:
+            plan = Plan(asked.of(known.whole, [each.partition(": ")[0] for each in known.left]))
+            require_tokens(tokens, max(plan.sizes.values()))
+        own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
+        asked_for = _Asked(plan, own, repair, together, shared, seed)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}
     settings |= {"repair": repair, "together": together, "seed": seed}
     if known.rotary:
         settings["shared"] = shared
+    if plan.curves is not None:
+        settings["target"] = plan.curves.target
     return Compressed(
         model=done.model,
-        name=model.name if isinstance(model, LoadedModel) else type(module).__name__,
+        name=name,
         layers=done.layers,
         parameters_before=before,
         parameters=sum(x.numel() for x in done.model.parameters()),
         change_cut=done.change_cut,
         change=done.change,
         repaired=(repair, together),
-        tokens=_tokens(parts.own, known),
+        tokens=tokens,
         held_out=sum(batches.size(batch) for batch in parts.held),
         has_cache=known.rotary or _writes(module),
         rotary=known.rotary,
@@ -149,6 +186,7 @@ def compress(
         outputs=done.outputs,
         trial=_trial(parts.held[0]),
         made_by=settings,
+        curves=plan.curves,
     )
 
 
@@ -156,7 +194,7 @@ def compress(
 class _Asked:
     """What was asked for, by the names of layers."""
 
-    sizes: Mapping[str, int]
+    plan: Plan
     value_sizes: Mapping[str, int]
     steps: int
     together: int
@@ -217,7 +255,8 @@ class _Layers:
     def _of_content(cls, found: Found, left: tuple[str, ...], length: int) -> "_Layers":
         whole, groups, parts = {}, {}, {}
         for name, own in found.projections.items():
-            whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False)
+            number = own.site.groups * _element(own.key.part)
+            whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False, number)
             groups[name] = own.site.groups
             parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
         return cls(whole, groups, parts, False, left, length)
@@ -231,7 +270,8 @@ class _Layers:
         for name, (site, m_v) in sites.items():
             if name in there:
                 layer: Any = there[name]
-                whole[name] = Whole(site.m_h, m_v, True)
+                number = site.groups * _element(layer.k_proj)
+                whole[name] = Whole(site.m_h, m_v, True, number)
                 groups[name] = site.groups
                 parts[name] = layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj
         why = "it is not built as the attention of Llama is"
@@ -248,7 +288,8 @@ class _Layers:
 def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
     """Cut heads that know no positions."""
     values = asked.value_sizes or None
-    done = run.cut(model, given.own, asked.sizes, values, asked.steps, asked.together, asked.seed)
+    plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
+    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration)
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
     cut = now
@@ -266,18 +307,16 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
 
 def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
     """Cut heads with a rotary embedding."""
-    if asked.together:
+    plan, steps = asked.plan, (asked.steps, asked.seed)
+    every = {name: plan.sizes.get(name, own.m_h) for name, own in known.whole.items()}
+    if asked.shared == "model" and len({*every.values()}) > 1:
         raise InputError(
-            "together is for heads without a rotary embedding",
-            asked.together,
-            "Leave together out, and repair layer by layer (repair=200).",
-        )
-    if asked.shared == "model" and len({*asked.sizes.values()}) > 1:
-        raise InputError(
-            'shared="model" needs one size for all layers', dict(asked.sizes), "Pass size=N."
+            'shared="model" needs one size for all layers',
+            every,
+            f"Pass size={max(plan.sizes.values())}.",
         )
     done = cut_rotary(
-        model, given.own, asked.sizes, asked.value_sizes, asked.shared, asked.steps, asked.seed
+        model, given.own, plan.sizes, asked.value_sizes, asked.shared, *steps, plan.felt
     )
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
@@ -306,8 +345,6 @@ def _layer(
 ) -> CompressedLayer:
     """The record of a layer."""
     own = known.whole[name]
-    weight: Any = parts[1].weight
-    number = known.groups[name] * weight.element_size()
     return CompressedLayer(
         name,
         own.m_h,
@@ -316,8 +353,8 @@ def _layer(
         sizes[1],
         _count(known.parts[name]),
         _count(parts),
-        number * (own.m_h + own.m_v),
-        number * sum(sizes),
+        own.number * (own.m_h + own.m_v),
+        own.number * sum(sizes),
         *felt,
         objective,
     )
@@ -331,6 +368,12 @@ def projections_of(thin: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
         if len(own) == len(names):
             return own[0], own[1], own[2]
     raise InputError("this layer has no queries, keys and values", type(thin).__name__)
+
+
+def _element(part: nn.Module) -> int:
+    """The bytes of one number of a part's weights."""
+    weight: Any = part.weight
+    return int(weight.element_size())
 
 
 def _count(parts: Sequence[nn.Module]) -> int:

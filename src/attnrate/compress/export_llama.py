@@ -240,6 +240,12 @@ def _config(given: Any, layer: ThinLlamaAttention, frequencies: Tensor, biased: 
     from transformers import LlamaConfig
 
     shape, longest = layer.shape, given.max_position_embeddings
+    if given.hidden_size % shape.heads:
+        raise InputError(
+            f"stock Llama needs a width that is a multiple of its {shape.heads} heads; the width",
+            given.hidden_size,
+            "Keep attnrate's own format.",
+        )
     base = float(given.rope_parameters["rope_theta"])
     factors = factors_of(frequencies, base)
     same = (

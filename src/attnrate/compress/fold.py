@@ -50,7 +50,8 @@ def fold(model: nn.Module, layers: Mapping[str, ThinLayer]) -> nn.Module:
     # The old parts stay shared until they are replaced, so that they are not copied.
     made = copy.deepcopy(model, {**known})
     for each in layers.values():
-        _replace(made, each)
+        for path, part in places(made, each).items():
+            put(made, path, part)
     return made
 
 
@@ -110,13 +111,26 @@ def path_of(name: str) -> str:
     return name.partition("#")[0]
 
 
-def _replace(model: nn.Module, layer: ThinLayer) -> None:
+def places(model: nn.Module, layer: ThinLayer) -> dict[str, nn.Module]:
+    """What a layer becomes, by the paths of what it stands in place of.
+
+    Args:
+        model: The model, or a copy in which the layer is still whole.
+        layer: The cut of the layer.
+
+    Returns:
+        The thin module, and the output projection where it lies beside the layer and not inside.
+
+    Raises:
+        InputError: There is no thin module for the family of the layer.
+
+    """
     own, parts = layer.projections, thin_parts(layer)
     thin = _thin(model, own, parts)
-    put(model, path_of(own.site.name), thin)
-    # where the output projection lies beside the layer and not inside
+    found: dict[str, nn.Module] = {path_of(own.site.name): thin}
     if all(part is not parts.output for part in thin.modules()):
-        put(model, own.output.path, parts.output)
+        found[own.output.path] = parts.output
+    return found
 
 
 def put(model: nn.Module, path: str, part: nn.Module) -> None:

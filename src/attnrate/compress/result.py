@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from torch import nn
 
+from attnrate.compress.curves import SizeCurves
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.batches import Batch
@@ -98,6 +99,8 @@ class Compressed(Shown):
         outputs: The path of the part that takes what the heads of a layer give, by its name.
         trial: Inputs on which saved files are held against `model`.
         made_by: The versions of attnrate, torch and Python, and the settings.
+        curves: How much every size of every layer changes the output, as it was measured to choose
+            the sizes; None where sizes were given.
 
     Examples:
         >>> import torch
@@ -129,6 +132,7 @@ class Compressed(Shown):
     outputs: Mapping[str, str] = field(repr=False)
     trial: Batch = field(repr=False)
     made_by: Mapping[str, str | int | bool | None] = field(repr=False)
+    curves: SizeCurves | None = field(default=None, repr=False)
 
     _rows = ".report"
 

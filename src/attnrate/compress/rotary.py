@@ -149,19 +149,40 @@ def eliminate(
         The kept pairs in rising order.
 
     """
+    kept = torch.ones(gamma.shape[-1] // 2, dtype=torch.bool)
+    kept[dropped(gamma, count, refit)] = False
+    return kept.nonzero()[:, 0]
+
+
+def dropped(
+    gamma: Float[Tensor, "heads m m"], count: int, refit: bool = True
+) -> Int[Tensor, " dropped"]:
+    """The pairs that backward elimination drops, in its order: the first ones for a larger size.
+
+    Args:
+        gamma: Γ of the heads that share their pairs.
+        count: The number of pairs that are kept at the end.
+        refit: Whether the kept pairs make up for those that are dropped.
+
+    Returns:
+        The numbers of the dropped pairs.
+
+    """
     heads, m, _ = gamma.shape
     pairs = m // 2
     by_pairs = _by_pairs(with_ridge(gamma))
     kept = torch.ones(pairs, dtype=torch.bool)
+    order: list[int] = []
     if not refit:
         # What is felt of dropping D is Σ_{i, j in D} Γ_ij of the real parts alone.
         real = by_pairs[:, :, 0, :, 0].sum(0)
         lost = torch.zeros(pairs, dtype=gamma.dtype)
         while int(kept.sum()) > count:
-            dropped = (real.diagonal() + 2 * lost).masked_fill(~kept, torch.inf).argmin()
-            kept[dropped] = False
-            lost = lost + real[dropped]
-        return kept.nonzero()[:, 0]
+            j = int((real.diagonal() + 2 * lost).masked_fill(~kept, torch.inf).argmin())
+            kept[j] = False
+            order.append(j)
+            lost = lost + real[j]
+        return torch.tensor(order, dtype=torch.long)
     B = torch.linalg.inv(by_pairs.reshape(heads, m, m)).reshape(heads, pairs, 2, pairs, 2)
     w = torch.zeros(heads, pairs, 2, dtype=gamma.dtype)
     w[..., 0] = 1.0
@@ -172,13 +193,14 @@ def eliminate(
         cost = (w * torch.linalg.solve(own, w[..., None])[..., 0]).sum((0, 2))
         j = int(cost.masked_fill(~kept, torch.inf).argmin())
         kept[j] = False
+        order.append(j)
         column = B[:, :, :, j, :]
         step = torch.linalg.solve(own[:, j].mT, column.flatten(1, 2).mT).mT
         w = w - (step @ w[:, j, :, None]).reshape(w.shape)
         B = B - (step @ column.flatten(1, 2).mT).reshape(B.shape)
         # What was dropped is exactly zero, not zero to rounding.
         w[:, j], B[:, j], B[:, :, :, j] = 0.0, 0.0, 0.0
-    return kept.nonzero()[:, 0]
+    return torch.tensor(order, dtype=torch.long)
 
 
 def refitted(

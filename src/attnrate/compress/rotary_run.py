@@ -48,6 +48,7 @@ def cut_rotary(
     shared: Shared = "head",
     steps: int = 0,
     seed: int = 0,
+    felt: Mapping[str, Felt] | None = None,
 ) -> RotaryCut:
     """Cut the heads of a rotary decoder.
 
@@ -60,6 +61,7 @@ def cut_rotary(
         shared: Who has one set of pairs.
         steps: The number of steps by which each layer is repaired.
         seed: The seed of the repair.
+        felt: What `gather` has found on these inputs; None lets it look.
 
     Returns:
         The model with thin layers.
@@ -69,15 +71,19 @@ def cut_rotary(
 
     """
     whole = attention_layers(model)
-    require_same(model, given[0])
     watcher = Watcher(model)
-    found = gather(watcher, given, outputs=False)
+    if felt is None:
+        require_same(model, given[0])
+        felt = gather(watcher, given, outputs=False)
+    found = felt
     cuts: dict[str, PairCut] = {}
     for size in sorted({*sizes.values()}):
         own = [name for name in sizes if sizes[name] == size]
         moments = {name: found[name].weights for name in own}
         cuts |= cut_pairs(moments, {n: found[n].groups for n in own}, size, shared)
-    values = {name: _values(whole[name], found[name], size) for name, size in value_sizes.items()}
+    values = {
+        name: value_cut_of(whole[name], found[name], size) for name, size in value_sizes.items()
+    }
     closed = {n: thinned(whole[n], cuts[n], values.get(n)) for n in whole if n in cuts}
     layers: dict[str, nn.Module] = dict(closed)
     if steps:
@@ -126,7 +132,7 @@ def layer_changes(
     return {name: (wrong[name] / max(size[name], 1e-300)) ** 0.5 for name in layers}
 
 
-def _values(module: Any, found: Felt, size: int) -> ValueCut:
+def value_cut_of(module: Any, found: Felt, size: int) -> ValueCut:
     """The cut of a layer's values; the mean of what is lost goes into the output bias."""
     return cut_values(found.attended, module.o_proj.weight, found.groups, size)
 

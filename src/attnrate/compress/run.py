@@ -177,26 +177,40 @@ def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
         The cuts, and what was measured.
 
     """
-    forms = {
-        name: {o: content(known.moments[name], o, size) for o in OBJECTIVES}
-        for name, size in sizes.items()
-    }
-    best: dict[str, Objective] = {}
+    forms: dict[str, dict[Objective, Factors]] = {}
     errors: dict[str, dict[Objective, float]] = {}
-    for name, own in forms.items():
-        some = known.held[name].pick(_spaced(known.held[name].inputs, _TRIED))
-        W_O = known.found.projections[name].output.weight
-        errors[name] = dict(zip(own, output_error(some, W_O, [*own.values()]), strict=True))
-        best[name] = min((error, o) for o, error in errors[name].items())[1]
+    for name, size in sizes.items():
+        forms[name], errors[name] = closed_forms(known, name, size)
+    best = {name: min(own, key=lambda o: (own[o], o)) for name, own in errors.items()}
     rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
     rules[PER_LAYER] = best
     cuts = {
         rule: {name: forms[name][o] for name, o in chosen.items()} for rule, chosen in rules.items()
     }
-    changes = changes_of(known.watcher, _some(known.given, _TRIED), cuts)
+    changes = changes_of(known.watcher, some(known.given, _TRIED), cuts)
     rule = min(changes, key=lambda each: changes[each])
     felt = {name: errors[name][o] for name, o in rules[rule].items()}
     return Choice(cuts[rule], rules[rule], rule, changes, felt)
+
+
+def closed_forms(
+    known: Calibration, name: str, size: int
+) -> tuple[dict[Objective, Factors], dict[Objective, float]]:
+    """Cut a layer's queries and keys by every closed form.
+
+    Args:
+        known: What is known of the model.
+        name: The name of the layer.
+        size: The new head size.
+
+    Returns:
+        The cuts by their objectives, and the relative change of the layer's own output by each.
+
+    """
+    own = {o: content(known.moments[name], o, size) for o in OBJECTIVES}
+    tried = known.held[name].pick(_spaced(known.held[name].inputs, _TRIED))
+    W_O = known.found.projections[name].output.weight
+    return own, dict(zip(own, output_error(tried, W_O, [*own.values()]), strict=True))
 
 
 def changes_of(
@@ -237,6 +251,7 @@ def cut(
     steps: int = 0,
     together: int = 0,
     seed: int = 0,
+    known: Calibration | None = None,
 ) -> CutModel:
     """Cut a model's heads to smaller sizes.
 
@@ -248,12 +263,13 @@ def cut(
         steps: The number of steps by which each layer is repaired by itself.
         together: The number of steps by which all layers are then repaired together.
         seed: The seed of both repairs.
+        known: What `calibrate` has found on these inputs; None lets it look.
 
     Returns:
         The model with thin heads, and what was chosen and measured.
 
     """
-    known = calibrate(model, inputs)
+    known = calibrate(model, inputs) if known is None else known
     wanted = _by_layer(sizes, known)
     choice = choose(known, wanted)
     factors = dict(choice.factors)
@@ -350,7 +366,7 @@ def _spaced(count: int, most: int) -> list[int]:
     return [*range(0, count, every)][:most]
 
 
-def _some(given: Sequence[Batch], most: int) -> list[Batch]:
+def some(given: Sequence[Batch], most: int) -> list[Batch]:
     """At most so many of the inputs, spread evenly over the batches."""
     places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
     own = [places[i] for i in _spaced(len(places), most)]

@@ -210,6 +210,7 @@ class Advice(Shown):
         repair: int = 0,
         together: int = 0,
         seed: int = 0,
+        multiple_of: int | None = None,
     ) -> "Compressed":
         """Cut the weights of a model to the advised sizes.
 
@@ -222,6 +223,8 @@ class Advice(Shown):
             repair: The number of steps by which each layer is repaired.
             together: The number of steps by which all layers are then repaired together.
             seed: The seed of the repair.
+            multiple_of: The number to whose multiples advised sizes are raised; kernels like 8. By
+                default they stay as they are.
 
         Returns:
             The smaller model with its report; `save` writes it.
@@ -230,7 +233,7 @@ class Advice(Shown):
             InputError: The model's weights cannot be cut to these sizes; the message says why.
 
         """
-        return compressed_as(self, model, inputs, values, repair, together, seed)
+        return compressed_as(self, model, inputs, values, repair, together, seed, multiple_of)
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)

@@ -24,6 +24,7 @@ def compressed_as(
     repair: int,
     together: int,
     seed: int,
+    multiple_of: int | None,
 ) -> "Compressed":
     """A model cut to the sizes of an advice."""
     from attnrate.compress.compress import compress
@@ -36,6 +37,7 @@ def compressed_as(
         repair=repair,
         together=together,
         seed=seed,
+        multiple_of=multiple_of,
     )
 
 
