@@ -11,5 +11,8 @@
   `rotary_values`, `rotary_repair`; `export_llama`: stock Llama files
 - `compress`: the one call over all of it, with `sizes`, `trial` (inputs held out) and `rotary_run`;
   `result`: what it gives; `saved` and `opened`: its folders
+- `measured`: how good a model is before and after (`quality`), how long it takes (`timing`), and
+  its `rivals`, keys in 8 or 4 bits in a cache of their own (`quantised`); `verdict`: why a cut does
+  not pay; `told`: all that in words
 - `modules/`: thin attention of families of models, one file each
 """
