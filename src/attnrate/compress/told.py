@@ -61,7 +61,7 @@ def _time(one: Timing) -> str:
 
 def seconds(value: float) -> str:
     """A time in milliseconds or seconds, to three digits."""
-    return f"{value:#.3g} s" if value >= 1 else f"{1000 * value:#.3g} ms"
+    return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
 
 
 def _table(rivals: Sequence[Rival]) -> list[str]:
