@@ -32,7 +32,7 @@ def test_it_writes_a_smaller_model_and_says_what_it_costs(
     model: Path, ids: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "thin"
-    words = "--size", 4, "--values", "--repair", 3, "--json"
+    words = "--size", 4, "--values", "--repair", 3, "--timing", 0.01, "--json"
     done = attnrate("compress", model, "--inputs", ids, "--out", out, *words, new=True)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -41,6 +41,11 @@ def test_it_writes_a_smaller_model_and_says_what_it_costs(
     assert [row["size"] for row in answer["report"]] == [8, 4, 4]
     assert "queries and keys of 4 dimensions instead of 8" in answer["summary"]
     assert answer["folder"] == str(out)
+    # two inputs are held out, which have no neighbours to speak of
+    assert [row["measure"] for row in answer["quality"]] == ["embedding_change", "embedding_cosine"]
+    assert [row["work"] for row in answer["times"]] == ["batch"]
+    assert answer["rivals"] == []
+    assert len(answer["notes"]) == 2
 
 
 def test_a_language_model_is_written_with_its_head_for_plain_transformers(
@@ -50,10 +55,11 @@ def test_a_language_model_is_written_with_its_head_for_plain_transformers(
     tiny_llama(torch.float32).save_pretrained(whole)
     arrays = tmp_path / "ids.npz"
     np.savez(arrays, input_ids=tokens(10, 20).numpy())
-    words = "--size", 8, "--values", "--format", "llama"
+    words = "--size", 8, "--values", "--format", "llama", "--timing", 0
     done = attnrate("compress", whole, "--inputs", arrays, "--out", out, *words)
     assert done.returncode == 0, done.stderr
     assert "bytes per token in the cache instead of 384" in done.stdout
+    assert "\ncut + 4-bit keys  " in done.stdout
     assert done.stdout.endswith(f"the folder: {out}\n")
     assert hasattr(ar.load_model(out, head=True).model, "lm_head")
 
@@ -101,6 +107,7 @@ def test_a_profile_of_a_decoder_says_the_sizes_of_the_model_with_its_head(tmp_pa
         (["--format", "onnx"], "--format is not known"),
         (["--format", "llama"], "--format llama needs values"),
         (["--repair", "-1"], "--repair must be a whole number of at least 0"),
+        (["--timing", "-1"], "--timing must be a number of seconds, at least 0"),
         (["--size", "12"], "have the size 8"),
     ],
 )

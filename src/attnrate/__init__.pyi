@@ -196,6 +196,10 @@ from .compress.curves import SizePoint as SizePoint
 from .compress.result import Compressed as Compressed
 from .compress.result import CompressedLayer as CompressedLayer
 from .compress.result import Format as Format
+from .compress.measured import Measurements as Measurements
+from .compress.quality import Quality as Quality
+from .compress.timing import Timing as Timing
+from .compress.rivals import Rival as Rival
 from .compress.export_llama import ExportError as ExportError
 
 # ---- training on real data

@@ -4,7 +4,7 @@ Content heads go through `run.cut`, heads with a rotary embedding through `rotar
 Everything that can be refused is refused before the work.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -13,13 +13,16 @@ from torch import nn
 
 from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
-from attnrate.compress.modules.llama import attention_layers, replaced
+from attnrate.compress.measured import Judged, Models, measured
+from attnrate.compress.modules.llama import attention_layers, with_layers
 from attnrate.compress.planned import Plan, cutter_of, planned, require_target
 from attnrate.compress.projections import Found, find
+from attnrate.compress.quality import require_judge
 from attnrate.compress.result import Compressed, CompressedLayer
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
 from attnrate.compress.sizes import Target, Wanted, Whole, require_tokens
+from attnrate.compress.timing import SECONDS, require_seconds
 from attnrate.compress.trial import Split, change, outputs, split
 from attnrate.errors import InputError, require_choice, require_number, require_whole
 from attnrate.fitting.provenance import provenance
@@ -78,6 +81,8 @@ def compress(
     repair: Natural = 0,
     together: Natural = 0,
     shared: Shared = "head",
+    metric: Annotated[Callable[[nn.Module], float] | None, by(require_judge)] = None,
+    timing: Annotated[float, by(require_seconds)] = SECONDS,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Compressed:
@@ -86,7 +91,8 @@ def compress(
     Queries and keys become narrower by closed forms: of several, the one that changes the output
     least on calibration inputs is taken. Heads with a rotary embedding lose pairs of dimensions,
     and their queries make up for them. Repair then takes gradient steps against what the whole
-    heads gave. One input of five has no part in all this; the changes are measured on it.
+    heads gave. One input of five has no part in all this; on these is measured how good the model
+    still is, how long it takes, and what quantised keys would cost instead.
 
     Args:
         model: A torch module, or a model opened by `load_model`; it is not changed.
@@ -115,6 +121,10 @@ def compress(
             model's output. Not for rotary layers.
         shared: For rotary layers, who has one set of pairs: each key head its own ("head"), all
             heads of a "layer", or the whole "model", as files of stock Llama need it.
+        metric: A function of the torch module that gives a number, such as an accuracy. It is
+            called for the original, for the model after the cut alone, and after repair.
+        timing: About how many seconds times are measured, of the model whole and cut in turn; each
+            has three turns at least. 0 leaves times out.
         seed: The seed of the repair.
         progress: True writes plain lines where there is no terminal; False shows nothing. By
             default a terminal or a notebook shows a live line after a second.
@@ -124,7 +134,8 @@ def compress(
 
     Raises:
         InputError: A size does not fit the heads, the calibration tokens are too few for it, or
-            the model's weights cannot be cut: the message names the layer and the reason.
+            the model's weights cannot be cut: the message names the layer and the reason. Or the
+            metric raises an exception or gives no number for the original.
 
     Examples:
         >>> import torch
@@ -141,6 +152,7 @@ def compress(
     module = module_of(model)
     parts = split([*batches.batches(as_batches(model, inputs))])
     name = model.name if isinstance(model, LoadedModel) else type(module).__name__
+    judge = Judged.of(metric, module)
     with Progress("cutting heads", wanted=progress, after=QUIET) as shown:
         known = _Layers.of(module, parts.own[0])
         tokens = _tokens(parts.own, known)
@@ -161,6 +173,10 @@ def compress(
         own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
         asked_for = _Asked(plan, own, repair, together, shared, seed)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
+    has_cache = known.rotary or _writes(module)
+    with Progress("measuring the smaller model", wanted=progress, after=QUIET):
+        models = Models(module, done.closed, done.model, has_cache)
+        found = measured(models, parts.held, judge, timing)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}
     settings |= {"repair": repair, "together": together, "seed": seed}
@@ -179,7 +195,8 @@ def compress(
         repaired=(repair, together),
         tokens=tokens,
         held_out=sum(batches.size(batch) for batch in parts.held),
-        has_cache=known.rotary or _writes(module),
+        measured=found,
+        has_cache=has_cache,
         rotary=known.rotary,
         left=known.left,
         folder=model.folder if isinstance(model, LoadedModel) else None,
@@ -204,9 +221,10 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Done:
-    """A model that was cut, and what was measured."""
+    """A model that was cut, also as it was before its repair, and what was measured."""
 
     model: nn.Module
+    closed: nn.Module | None
     layers: tuple[CompressedLayer, ...]
     change_cut: float
     change: float
@@ -292,9 +310,10 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
     done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration)
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
-    cut = now
+    cut, closed = now, None
     if asked.steps or asked.together:
-        cut = change(whole, outputs(fold(model, done.closed), given.held))
+        closed = fold(model, done.closed)
+        cut = change(whole, outputs(closed, given.held))
     layers = []
     for each in done.layers:
         thin = done.model.get_submodule(path_of(each.name))
@@ -302,7 +321,7 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
         sizes = each.size, each.value_size
         felt = each.before, each.before if each.after is None else each.after
         layers.append(_layer(each.name, known, sizes, parts, felt, each.objective))
-    return _Done(done.model, tuple(layers), cut, now, done.outputs)
+    return _Done(done.model, closed, tuple(layers), cut, now, done.outputs)
 
 
 def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
@@ -321,18 +340,18 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
     cut, felt = now, layer_changes(model, done.layers, given.held)
-    felt_cut = felt
+    felt_cut, closed = felt, None
     if asked.steps:
         felt_cut = layer_changes(model, done.closed, given.held)
-        with replaced(model, done.closed):
-            cut = change(whole, outputs(model, given.held))
+        closed = with_layers(model, done.closed)
+        cut = change(whole, outputs(closed, given.held))
     layers = []
     for name, thin in done.layers.items():
         layer: Any = thin
         parts = layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj
         sizes = layer.head_dim, layer.shape.m_v
         layers.append(_layer(name, known, sizes, parts, (felt_cut[name], felt[name]), "pairs"))
-    return _Done(done.model, tuple(layers), cut, now, {})
+    return _Done(done.model, closed, tuple(layers), cut, now, {})
 
 
 def _layer(

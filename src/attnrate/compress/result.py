@@ -1,14 +1,19 @@
 """What a compression gives: the model, what became of its layers, and sentences to quote."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from torch import nn
 
+from attnrate.compress import told, verdict
 from attnrate.compress.curves import SizeCurves
+from attnrate.compress.measured import Measurements
+from attnrate.compress.quality import Quality
+from attnrate.compress.rivals import Rival
+from attnrate.compress.timing import Timing
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.batches import Batch
@@ -92,6 +97,8 @@ class Compressed(Shown):
         repaired: The steps of repair, of each layer and of all together.
         tokens: The number of calibration tokens that each layer has seen.
         held_out: The number of inputs on which the changes are measured.
+        measured: How good the model is before and after, its times, and its rivals; `quality`,
+            `times` and `rivals` are the same as tables.
         has_cache: Whether the model writes token by token and keeps keys and values for that.
         rotary: Whether its heads turn in pairs, which were dropped pair by pair.
         left: The layers that could not be cut, each with the reason.
@@ -125,6 +132,7 @@ class Compressed(Shown):
     repaired: tuple[int, int]
     tokens: int
     held_out: int
+    measured: Measurements = field(repr=False)
     has_cache: bool
     rotary: bool
     left: tuple[str, ...]
@@ -152,7 +160,9 @@ class Compressed(Shown):
 
         Sizes of the model's row are sums over layers; its parameters are those of the whole model.
         `bytes` are those of keys and values per token. `change_cut` is the change by the cut, and
-        `change` that after its repair.
+        `change` that after its repair. The model's row also has what `quality` and `times` have:
+        `perplexity_before`, `perplexity_cut` and `perplexity`, for example, or
+        `batch_seconds_before` and `batch_seconds`.
         """
         import pandas as pd
 
@@ -169,6 +179,7 @@ class Compressed(Shown):
                 "bytes": self.bytes,
                 "change_cut": self.change_cut,
                 "change": self.change,
+                **self.measured.row,
             }
         ]
         for layer in self.layers:
@@ -190,6 +201,24 @@ class Compressed(Shown):
         return pd.DataFrame(rows)
 
     @property
+    def quality(self) -> "pd.DataFrame":
+        """A table with a row for each measure of how good the model is, the fields of `Quality`."""
+        return _frame(Quality, self.measured.quality)
+
+    @property
+    def times(self) -> "pd.DataFrame":
+        """A table with a row for a batch and one for a token, with the fields of `Timing`."""
+        return _frame(Timing, self.measured.times)
+
+    @property
+    def rivals(self) -> "pd.DataFrame":
+        """A table with a row for each way to a smaller cache, with the fields of `Rival`.
+
+        It has no rows for a model without a cache.
+        """
+        return _frame(Rival, self.measured.rivals)
+
+    @property
     def against(self) -> str | None:
         """Why the cut does not pay, as the end of a sentence; None where it does."""
         if self.parameters >= self.parameters_before:
@@ -203,7 +232,9 @@ class Compressed(Shown):
         saved = 1 - self.parameters / self.parameters_before
         if not self.has_cache and saved < _LITTLE:
             return f"it saves {percent(saved)} of the parameters, and there is no cache of keys"
-        return None
+        if self.has_cache:
+            saved = max(saved, 1 - self.bytes / self.bytes_before)
+        return verdict.outdone(self.measured) or verdict.slower(self.measured, saved)
 
     @checked
     def save(
@@ -271,6 +302,7 @@ class Compressed(Shown):
             f"{cut}{after}, measured on {counted(self.held_out, 'input')} held out; "
             f"{self.tokens:,} tokens made the cut.",
         ]
+        lines += told.lines(self.measured, any(self.repaired))
         if self.left:
             more = f", and {len(self.left) - 3} more" if len(self.left) > 3 else ""
             lines.append(f"Not cut: {'; '.join(self.left[:3])}{more}.")
@@ -280,3 +312,10 @@ class Compressed(Shown):
 def _range(sizes: list[int]) -> str:
     least, most = min(sizes), max(sizes)
     return str(least) if least == most else f"{least} to {most}"
+
+
+def _frame(kind: type, rows: Sequence[Quality | Timing | Rival]) -> "pd.DataFrame":
+    """A table with the fields of a dataclass as columns."""
+    import pandas as pd
+
+    return pd.DataFrame([asdict(row) for row in rows], columns=[x.name for x in fields(kind)])

@@ -207,7 +207,11 @@ def _settings(done: Compressed) -> dict[str, Any]:
         "config": config,
         "rotary": done.rotary,
         "layers": layers,
-        "report": {"change_cut": done.change_cut, "change": done.change},
+        "report": {
+            "change_cut": done.change_cut,
+            "change": done.change,
+            **asdict(done.measured),
+        },
     }
 
 

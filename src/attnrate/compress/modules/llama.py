@@ -6,6 +6,7 @@ with their own frequencies; the cache holds the thin keys and values. Models tha
 and keys before the rotation need all dimensions for that and are refused.
 """
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -211,6 +212,14 @@ def replaced(model: nn.Module, layers: Mapping[str, nn.Module]) -> Iterator[None
         yield
     finally:
         replace(model, before)
+
+
+def with_layers(model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module:
+    """A copy of a model with other layers in the place of its own; all weights are shared."""
+    shared = {id(x): x for x in (*model.parameters(), *model.buffers())}
+    made = copy.deepcopy(model, {**shared})
+    replace(made, layers)
+    return made
 
 
 def attention_layers(model: nn.Module) -> dict[str, nn.Module]:

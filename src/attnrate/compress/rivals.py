@@ -1,0 +1,138 @@
+"""The rival at equal bytes: keys in 8 or 4 bits, of the whole model and together with a cut."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from attnrate.compress.quality import has_language_head, surprise
+from attnrate.spectra import batches
+from attnrate.spectra.check import output_of
+
+if TYPE_CHECKING:
+    from attnrate.compress.quantised import Bits
+
+Tensor = torch.Tensor
+WHOLE, CUT = "whole", "cut"
+_BITS: "tuple[tuple[str, Bits], ...]" = (("int8 keys", 8), ("4-bit keys", 4))
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A way to a smaller cache, and what it costs on inputs held out.
+
+    All ways are measured by forward passes through a cache. Keys in 8 or 4 bits have a scale and a
+    zero of 16 bits for each channel and 32 tokens, whose bytes count too.
+
+    Attributes:
+        way: "whole", "cut", "int8 keys", "4-bit keys" (both of the whole model), "cut + int8 keys"
+            or "cut + 4-bit keys".
+        bytes: The bytes per token in the cache of all layers, as the model is.
+        bytes_16: The bytes per token where all numbers that are not quantised have 16 bits, as in
+            most caches.
+        change: The root of Σ ‖change‖² / Σ ‖output‖² of the model's output.
+        perplexity: The exponential of the mean surprise at the next token; None without a language
+            head.
+
+    Examples:
+        >>> import torch
+        >>> from transformers import LlamaConfig, LlamaForCausalLM
+        >>> size = dict(hidden_size=16, num_attention_heads=2, head_dim=8, num_hidden_layers=1)
+        >>> model = LlamaForCausalLM(LlamaConfig(vocab_size=50, intermediate_size=16, **size))
+        >>> inputs = {"input_ids": torch.randint(50, (10, 64))}
+        >>> done = ar.compress(model, inputs, size=4)
+        >>> [(each.way, each.bytes_16) for each in done.measured.rivals[:3]]
+        [('whole', 64.0), ('cut', 48.0), ('int8 keys', 50.0)]
+
+    """
+
+    way: str
+    bytes: float
+    bytes_16: float
+    change: float
+    perplexity: float | None
+
+
+@dataclass
+class _Sums:
+    """What is summed over texts, of one way."""
+
+    bytes: int = 0
+    bytes_16: int = 0
+    wrong: float = 0.0
+    size: float = 0.0
+    surprise: float = 0.0
+
+    def rival(self, way: str, tokens: int, guessed: int | None) -> Rival:
+        change = math.sqrt(self.wrong / max(self.size, 1e-300))
+        perplexity = None if guessed is None else math.exp(min(self.surprise / guessed, 700.0))
+        return Rival(way, self.bytes / tokens, self.bytes_16 / tokens, change, perplexity)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What was measured of the ways to a smaller cache.
+
+    Attributes:
+        rivals: The ways, the whole model first.
+        closed: The perplexity after the cut alone, where there was a repair.
+        group: The number of tokens that share a scale and a zero.
+
+    """
+
+    rivals: tuple[Rival, ...]
+    closed: float | None
+    group: int
+
+
+def ways(
+    whole: nn.Module, closed: nn.Module | None, cut: nn.Module, given: Sequence[Tensor]
+) -> Ways:
+    """Measure all ways to a smaller cache, text by text.
+
+    Args:
+        whole: The original decoder.
+        closed: The decoder after its cut alone; None without a repair.
+        cut: The decoder after all.
+        given: The token ids of texts without padding, each as (1, tokens).
+
+    """
+    # transformers need not be there where nothing has a cache
+    from attnrate.compress.quantised import bytes_of, group_of, new_cache
+
+    group = group_of(min(ids.shape[1] for ids in given))
+    asked: list[tuple[str, nn.Module, Bits | None]] = [(WHOLE, whole, None), (CUT, cut, None)]
+    for name, model in (("", whole), (f"{CUT} + ", cut)):
+        asked += [(f"{name}{said}", model, bits) for said, bits in _BITS]
+    if closed is not None:
+        asked.append(("closed", closed, None))
+    head = has_language_head(whole)
+    sums = {way: _Sums() for way, _, _ in asked}
+    for ids in given:
+        right: Tensor | None = None
+        for way, model, bits in asked:
+            cache = new_cache(bits, group)
+            made = _read(model, ids, cache)
+            right = made if right is None else right
+            own = sums[way]
+            own.bytes += bytes_of(cache)
+            own.bytes_16 += bytes_of(cache, 2)
+            own.wrong += float((made - right).double().square().sum())
+            own.size += float(right.double().square().sum())
+            own.surprise += surprise(made, ids) if head else 0.0
+    tokens = sum(ids.shape[1] for ids in given)
+    guessed = tokens - len(given) if head else None
+    found = [own.rival(way, tokens, guessed) for way, own in sums.items()]
+    after = next((each.perplexity for each in found if each.way == "closed"), None)
+    return Ways(tuple(each for each in found if each.way != "closed"), after, group)
+
+
+def _read(model: nn.Module, ids: Tensor, cache: Any) -> Tensor:
+    """What a decoder gives for a text, through a cache."""
+    own: Any = model
+    with batches.at_rest(model):
+        made = own(input_ids=batches.placed(model, ids), past_key_values=cache, use_cache=True)
+    return output_of(made).float().cpu()
