@@ -142,7 +142,7 @@ def compress(
         repaired=(repair, together),
         tokens=_tokens(parts.own, known),
         held_out=sum(batches.size(batch) for batch in parts.held),
-        has_cache=known.rotary or _writes(module),
+        has_cache=known.rotary or writes(module),
         rotary=known.rotary,
         left=known.left,
         folder=model.folder if isinstance(model, LoadedModel) else None,
@@ -353,7 +353,7 @@ def _tokens(given: Sequence[Batch], known: _Layers) -> int:
     return total
 
 
-def _writes(model: nn.Module) -> bool:
+def writes(model: nn.Module) -> bool:
     """Whether a model writes token by token, and keeps keys and values for that."""
     config = getattr(model, "config", None)
     named = ("is_decoder", "is_encoder_decoder")
