@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from rotary_tiny import tiny_llama, tokens
@@ -58,13 +59,35 @@ def test_a_language_model_is_written_with_its_head_for_plain_transformers(
     assert hasattr(ar.load_model(out, head=True).model, "lm_head")
 
 
+@pytest.mark.slow
+def test_an_encoder_is_written_for_onnxruntime_and_a_decoder_is_refused_before_the_cut(
+    model: Path, ids: Path, tmp_path: Path
+) -> None:
+    out, words = tmp_path / "thin", ("--size", 4, "--values", "--format", "onnx")
+    done = attnrate("compress", model, "--inputs", ids, "--out", out, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"the folder: {out}\n")
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    with np.load(ids) as arrays:
+        hidden = session.run(None, dict(arrays))[0]
+    assert hidden.shape == (10, 12, 24)
+    whole, out = tmp_path / "whole", tmp_path / "none"
+    tiny_llama(torch.float32).save_pretrained(whole)
+    arrays = tmp_path / "tokens.npz"
+    np.savez(arrays, input_ids=tokens(10, 20).numpy())
+    done = attnrate("compress", whole, "--inputs", arrays, "--out", out, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is for encoders, and 'LlamaForCausalLM' writes token by token" in done.stderr
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--size", "4", "--keep", "0.5"], "only one of --size and --keep"),
         (["--size", "0"], "--size must be a whole number of at least 1"),
         (["--keep", "2"], "--keep must be a share between 0 and 1"),
-        (["--format", "onnx"], "--format is not known"),
+        (["--format", "gguf"], "--format is not known"),
         (["--format", "llama"], "--format llama needs values"),
         (["--repair", "-1"], "--repair must be a whole number of at least 0"),
         (["--size", "12"], "have the size 8"),

@@ -34,6 +34,7 @@ from attnrate.compress.trial import change
 from attnrate.compress.written import copy_tokenizer, run_fresh, write_checked, write_config
 from attnrate.errors import InputError
 from attnrate.files import write_whole
+from attnrate.models.seq2seq import Seq2Seq
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 
@@ -83,7 +84,7 @@ def require_exportable(model: nn.Module) -> None:
     """Raise an InputError where a model, cut or not, cannot be written as a file of ONNX."""
     require_packages()
     parts = (name.rpartition(".")[2] for name, _ in model.named_modules())
-    if writes(model) or "rotary_emb" in parts:
+    if writes(model) or isinstance(model, Seq2Seq) or "rotary_emb" in parts:
         raise InputError(
             'format="onnx" is for encoders, and {value} writes token by token: a graph of one call '
             "would have to be given the keys and values of all tokens before, and would return them",
@@ -193,7 +194,9 @@ def opened_again(model: nn.Module, file: Path, given: Sequence[Mapping[str, Tens
         if {f"{i}/{name}" for name in names} != {n for n in found if n.startswith(f"{i}/")}:
             raise ExportError(f"the graph gives other outputs than {names}: {[*found]}")
         for name, value in wanted.items():
-            far.append(_difference(value, found[f"{i}/{name}"], batches.padding(each, value.shape[:2])))
+            far.append(
+                _difference(value, found[f"{i}/{name}"], batches.padding(each, value.shape[:2]))
+            )
     shapes = tuple({name: tuple(x.shape) for name, x in each.items()} for each in given)
     return Opened(max(far), shapes, tuple(names))
 

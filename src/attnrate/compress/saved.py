@@ -156,6 +156,7 @@ def _settings(done: Compressed) -> dict[str, Any]:
     elif is_transformers(model):
         config, library = dict(model.config.to_dict()), "transformers"
         config["model_type"] = model.config.model_type
+        config.pop("_name_or_path", None)  # a place on this machine
     else:
         raise InputError(
             "only models of transformers and attnrate's own can be written, since a class of your "

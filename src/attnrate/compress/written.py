@@ -4,6 +4,7 @@ A folder gets its name after its files were opened again and gave the outputs of
 that give others are kept apart, and of files that could not be written nothing is left.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -81,23 +82,34 @@ def run_fresh(program: str, arguments: Sequence[str | Path], given: bytes = b"")
         What it has written to its standard output.
 
     Raises:
-        ExportError: It ended with an error, of which the message gives the last line.
+        ExportError: It ended with an error; the message says which.
 
     """
     command = [sys.executable, "-P", "-c", program, *map(str, arguments)]
     ran = subprocess.run(command, input=given, capture_output=True, check=False)
     if ran.returncode:
-        lines = ran.stderr.decode(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else f"exit code {ran.returncode}"
-        raise ExportError(f"the files cannot be opened again: {last}")
+        said = _exception(ran.stderr.decode(errors="replace")) or f"exit code {ran.returncode}"
+        raise ExportError(f"the files cannot be opened again: {said}")
     return ran.stdout
 
 
+def _exception(said: str) -> str:
+    """The exception at the end of what Python writes, which may take several lines, as one."""
+    lines = said.rpartition("Traceback (most recent call last)")[2].splitlines()[1:]
+    first = next((i for i, line in enumerate(lines) if line[:1].strip()), 0)
+    return " ".join(" ".join(lines[first:]).split())[:500]
+
+
 def write_config(model: nn.Module, folder: Path) -> None:
-    """Write the model's configuration, where tokenizers look for the kind of model."""
+    """Write the model's configuration, where tokenizers look for the kind of model.
+
+    The place on this machine from which it was opened is left out.
+    """
     config: Any = getattr(model, "config", None)
     if config is not None:
-        write_whole(folder / "config.json", config.to_json_string(use_diff=False).encode())
+        said = json.loads(config.to_json_string(use_diff=False))
+        said.pop("_name_or_path", None)
+        write_whole(folder / "config.json", (json.dumps(said, indent=2) + "\n").encode())
 
 
 def copy_tokenizer(original: Path | None, folder: Path) -> None:
