@@ -118,7 +118,8 @@ def test_the_folder_has_the_tokenizer_and_says_what_was_cut(text: tuple[Compress
     }
     said = json.loads((folder / "compressed.json").read_text())
     assert [(layer["m_h"], layer["size"]) for layer in said["layers"]] == [(8, 5), (8, 3)]
-    assert said["inputs"] == dict.fromkeys(("input_ids", "attention_mask"), ["batch", "sequence"])
+    axes = ["batch", "sequence"]
+    assert said["inputs"] == {"input_ids": axes, "attention_mask": axes}
     assert said["report"]["change"] == done.change
     assert said["opened"]["difference"] < 1e-5
     assert [each["input_ids"] for each in said["opened"]["tried"]] == [[2, 11], [3, 7], [1, 17]]
@@ -134,6 +135,7 @@ def test_load_model_says_that_it_is_onnx_and_how_it_is_run(text: tuple[Compresse
         ar.load_model(text[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "values"), [("mpnet", True), ("vit", False), ("own-vit", False)])
 def test_other_encoders_are_computed_too_and_stay_as_they_are(
     name: str, values: bool, tmp_path: Path
@@ -205,15 +207,18 @@ def test_large_weights_lie_in_a_file_beside_the_graph(
     folder = done.save(tmp_path / "thin", format="onnx")
     names = {"model.onnx", "model.onnx.data", "compressed.json"}
     assert {path.name for path in folder.iterdir()} == names
-    assert (folder / "model.onnx.data").stat().st_size >= 4 * done.parameters
+    # biases are so small that they stay in the graph
+    matrices = sum(x.nbytes for x in done.model.parameters() if x.dim() == 2)
+    assert (folder / "model.onnx.data").stat().st_size == matrices
     assert torch.equal(*(run(each, {"x": X})["output"] for each in (inside, folder)))
 
 
+@pytest.mark.slow
 def test_a_model_that_torch_cannot_follow_leaves_nothing_and_gives_the_reason(
     tmp_path: Path,
 ) -> None:
     done = ar.compress(Pieces(picky=True), X, size=4)
-    with pytest.raises(ar.ExportError, match="cannot write this Pieces as a graph of ONNX: "):
+    with pytest.raises(ar.ExportError, match="cannot write this Pieces as a graph of ONNX"):
         done.save(tmp_path / "thin", format="onnx")
     assert [*tmp_path.iterdir()] == []
 
@@ -239,7 +244,7 @@ def test_a_file_that_runs_for_one_number_of_inputs_alone_is_refused(
     for each in made.graph.input:
         each.type.tensor_type.shape.dim[0].dim_value = 2
     written(monkeypatch, lambda fresh: onnx.save(made, fresh / "model.onnx"))
-    with pytest.raises(ar.ExportError, match="cannot be opened again: .*Got: 3 Expected: 2"):
+    with pytest.raises(ar.ExportError, match=r"cannot be opened again: .*Got: 3 Expected: 2"):
         done.save(tmp_path / "thin", format="onnx")
     assert [*tmp_path.iterdir()] == []
 
@@ -290,10 +295,10 @@ def test_a_package_that_is_missing_is_named_with_the_command(
 
 def test_what_writes_token_by_token_is_refused_with_the_other_formats(tmp_path: Path) -> None:
     done = ar.compress(tiny_llama(torch.float32), {"input_ids": tokens(10, 20)}, size=8)
-    said = 'is for encoders, and .LlamaForCausalLM. writes token by token.*format="attnrate"'
+    said = 'is for encoders, and .LlamaForCausalLM. writes token by token.*in the format "attnrate"'
     with pytest.raises(ar.InputError, match=said):
         done.save(tmp_path / "thin", format="onnx")
-    with pytest.raises(ar.InputError, match="Seq2Seq. writes token by token"):
+    with pytest.raises(ar.InputError, match=r"Seq2Seq. writes token by token"):
         require_exportable(small("own-seq2seq").model)
     with pytest.raises(ar.InputError, match="is for encoders"):  # without its language head, too
         require_exportable(tiny_llama(torch.float32).model)

@@ -10,6 +10,7 @@
 - `rotary`: pairs of rotary heads, by elimination with a refit, from `rotary_moments`;
   `rotary_values`, `rotary_repair`; `export_llama`: stock Llama files
 - `compress`: the one call over all of it, with `sizes`, `trial` (inputs held out) and `rotary_run`;
-  `result`: what it gives; `saved` and `opened`: its folders
+  `result`: what it gives; `saved` and `opened`: its folders, `written`: what their formats share;
+  `export_onnx`: files of ONNX, with `onnx_graph`
 - `modules/`: thin attention of families of models, one file each
 """

@@ -86,11 +86,11 @@ def require_exportable(model: nn.Module) -> None:
     parts = (name.rpartition(".")[2] for name, _ in model.named_modules())
     if writes(model) or isinstance(model, Seq2Seq) or "rotary_emb" in parts:
         raise InputError(
-            'format="onnx" is for encoders, and {value} writes token by token: a graph of one call '
-            "would have to be given the keys and values of all tokens before, and would return them",
+            'format="onnx" is for encoders, and {value} writes token by token: each call needs the '
+            "keys and values of all tokens before, for which the graph has no place",
             type(model).__name__,
-            'Save it with format="attnrate"; a rotary decoder that was cut with values=True and '
-            'shared="model" also with format="llama".',
+            'Save it in the format "attnrate", or in "llama" if it is a rotary decoder with values '
+            "cut, too.",
         )
     dtype = next(model.parameters()).dtype
     if dtype not in _FORMATS:
