@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from rotary_tiny import tiny_llama, tokens
@@ -92,6 +93,26 @@ def test_a_profile_of_a_decoder_says_the_sizes_of_the_model_with_its_head(tmp_pa
     assert done.returncode == 0, done.stderr
     sizes = [row["size"] for row in json.loads(done.stdout)["report"][1:]]
     assert sizes == [min(12, -(-layer.size // 4) * 4) for layer in advice.layers]
+@pytest.mark.slow
+def test_an_encoder_is_written_for_onnxruntime_and_a_decoder_is_refused_before_the_cut(
+    model: Path, ids: Path, tmp_path: Path
+) -> None:
+    out, words = tmp_path / "thin", ("--size", 4, "--values", "--format", "onnx")
+    done = attnrate("compress", model, "--inputs", ids, "--out", out, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"the folder: {out}\n")
+    session = onnxruntime.InferenceSession(out / "model.onnx")
+    with np.load(ids) as arrays:
+        hidden = session.run(None, dict(arrays))[0]
+    assert hidden.shape == (10, 12, 24)
+    whole, out = tmp_path / "whole", tmp_path / "none"
+    tiny_llama(torch.float32).save_pretrained(whole)
+    arrays = tmp_path / "tokens.npz"
+    np.savez(arrays, input_ids=tokens(10, 20).numpy())
+    done = attnrate("compress", whole, "--inputs", arrays, "--out", out, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is for encoders, and 'LlamaForCausalLM' writes token by token" in done.stderr
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +125,7 @@ def test_a_profile_of_a_decoder_says_the_sizes_of_the_model_with_its_head(tmp_pa
         (["--bytes", "100"], "--bytes must be from 240, the least that these heads can be cut to"),
         (["--size", "0"], "--size must be a whole number of at least 1"),
         (["--keep", "2"], "--keep must be a share between 0 and 1"),
-        (["--format", "onnx"], "--format is not known"),
+        (["--format", "gguf"], "--format is not known"),
         (["--format", "llama"], "--format llama needs values"),
         (["--repair", "-1"], "--repair must be a whole number of at least 0"),
         (["--timing", "-1"], "--timing must be a number of seconds, at least 0"),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -15,10 +15,10 @@ from attnrate.errors import InputError, require_choice, require_number, require_
 from attnrate.progress import Progress
 
 if TYPE_CHECKING:
-    from attnrate.compress.result import Compressed
+    from attnrate.compress.result import Compressed, Format
     from attnrate.spectra.load import LoadedModel
 
-_FORMATS = ("attnrate", "llama")
+_FORMATS: tuple["Format", ...] = ("attnrate", "llama", "onnx")
 
 
 @app.command(
@@ -141,7 +141,8 @@ def compress(
         str,
         typer.Option(
             help="How it is written: attnrate is opened by load_model; llama by plain "
-            "transformers, for rotary decoders and with --values.",
+            "transformers, for rotary decoders and with --values; onnx by onnxruntime, for "
+            "encoders and ViTs.",
             metavar="|".join(_FORMATS),
             autocompletion=words(*_FORMATS),
         ),
@@ -206,7 +207,7 @@ def compress(
     given = GivenInputs(text, images, None, inputs, column, length, batch, limit, tokens, "a cut")
     given.require_fitting()
     # what can be refused is refused before the work
-    require_choice("format", format, _FORMATS)
+    written_as = require_choice("format", cast("Format", format), _FORMATS)
     if format == "llama" and not values:
         raise InputError(
             "--format llama needs values of the size of the keys, and --values is",
@@ -226,8 +227,14 @@ def compress(
     given.require_there()
     advice = sizes.advice()
     from attnrate.compress.compress import compress as compress_model
+    from attnrate.compress.export_onnx import require_exportable
+    from attnrate.compress.onnx_graph import require_packages
 
+    if written_as == "onnx":
+        require_packages()
     loaded = _open(model, Placing(device, dtype, None, None))
+    if written_as == "onnx":
+        require_exportable(loaded.model)
     done = compress_model(
         loaded,
         given.read(loaded),
@@ -245,7 +252,7 @@ def compress(
         timing=timing,
         seed=seed,
     )
-    done.save(out, format="llama" if format == "llama" else "attnrate")
+    done.save(out, format=written_as)
     _tell(done, out, as_json)
 
 

@@ -173,7 +173,7 @@ def compress(
         own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
         asked_for = _Asked(plan, own, repair, together, shared, seed)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
-    has_cache = known.rotary or _writes(module)
+    has_cache = known.rotary or writes(module)
     with Progress("measuring the smaller model", wanted=progress, after=QUIET):
         models = Models(module, done.closed, done.model, has_cache)
         found = measured(models, parts.held, judge, timing)
@@ -415,7 +415,7 @@ def _tokens(given: Sequence[Batch], known: _Layers) -> int:
     return total
 
 
-def _writes(model: nn.Module) -> bool:
+def writes(model: nn.Module) -> bool:
     """Whether a model writes token by token, and keeps keys and values for that."""
     config = getattr(model, "config", None)
     named = ("is_decoder", "is_encoder_decoder")

@@ -25,6 +25,7 @@ from attnrate.spectra.checkpoint import opened, read_json
 SETTINGS = "compressed.json"
 WEIGHTS = "compressed.safetensors"
 FORMAT = 1
+ONNX = "onnx"
 OWN: Mapping[str, type[nn.Module]] = {"ViT": ViT, "Seq2Seq": Seq2Seq}
 _AGAIN = "Copy the folder once more, or compress the model again."
 
@@ -98,6 +99,15 @@ def open_folder(folder: Path) -> nn.Module:
             f"{SETTINGS} has another format than this version of attnrate reads ({FORMAT})",
             said.get("format"),
             f"It was written by attnrate {said.get('made_by', {}).get('attnrate', '?')}.",
+        )
+    if said.get("written_as") == ONNX:
+        takes = ", ".join(map(repr, said.get("inputs", {}))) or "..."
+        raise InputError(
+            "this folder holds a model as a file of ONNX, which attnrate writes and does not read",
+            str(folder),
+            f"Run it with onnxruntime: onnxruntime.InferenceSession({str(folder / 'model.onnx')!r})"
+            f".run(None, inputs), inputs being a dictionary of numpy arrays for {takes}. For a "
+            'model that attnrate opens, save with format="attnrate".',
         )
     try:
         model = _empty(said)

@@ -22,8 +22,8 @@ from attnrate.spectra.measures import counted, percent
 if TYPE_CHECKING:
     import pandas as pd
 
-Format: TypeAlias = Literal["attnrate", "llama"]
-"""How a compressed model is written: attnrate's own format, or files of stock Llama."""
+Format: TypeAlias = Literal["attnrate", "llama", "onnx"]
+"""How a compressed model is written: attnrate's own format, files of stock Llama, or ONNX."""
 
 _FAR = 0.3  # a change of the output by more than this share of its size does not pay
 _LITTLE = 0.01  # the share of parameters that a model without a cache must save at least
@@ -250,7 +250,9 @@ class Compressed(Shown):
                 original too, where that came from a folder.
             format: "attnrate" is a folder that `load_model` opens; nothing in it is code. "llama"
                 are files that plain transformers open, with no attnrate installed: for rotary
-                decoders with a language head, cut with `values=True` and `shared="model"`.
+                decoders with a language head, cut with `values=True` and `shared="model"`. "onnx"
+                is a file for onnxruntime, which needs neither attnrate nor torch: for encoders and
+                ViTs, for any number of inputs and any length. It needs the extra `onnx`.
 
         Returns:
             The path of the folder.

@@ -1,11 +1,7 @@
 """Writing a compressed model, and opening it again in a fresh process before it is called done."""
 
 import json
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -17,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from attnrate.compress.compress import projections_of
-from attnrate.compress.export_llama import ExportError, export_llama
+from attnrate.compress.export_llama import export_llama
+from attnrate.compress.export_onnx import export_onnx
 from attnrate.compress.fold import path_of
 from attnrate.compress.modules.llama import ThinLlamaAttention
 from attnrate.compress.opened import (
@@ -31,21 +28,13 @@ from attnrate.compress.opened import (
 )
 from attnrate.compress.result import Compressed, Format
 from attnrate.compress.trial import change, outputs
+from attnrate.compress.written import copy_tokenizer, run_fresh, write_checked, write_config
 from attnrate.errors import InputError, StoreError
 from attnrate.files import write_whole
 from attnrate.progress import QUIET, Progress
 from attnrate.spectra.batches import Batch
 
 Tensor = torch.Tensor
-#: The relative difference of outputs up to which the files hold the model
-_LIMITS = {torch.float64: 1e-5, torch.float32: 1e-4}
-_COARSE = 5e-2
-_TOKENIZER = (
-    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.model", "spiece.model"),
-    *("sentencepiece.bpe.model", "tekken.json", "chat_template.jinja", "chat_template.json"),
-    *("preprocessor_config.json", "generation_config.json"),
-)
 _OPEN = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -87,6 +76,8 @@ def save_compressed(done: Compressed, folder: Path, format: Format) -> Path:
         with Progress("writing the model and opening it again", after=QUIET):
             if format == "llama":
                 _llama(done, folder)
+            elif format == "onnx":
+                export_onnx(done, folder)
             else:
                 _own(done, folder)
     except OSError as problem:
@@ -101,23 +92,12 @@ def save_compressed(done: Compressed, folder: Path, format: Format) -> Path:
 def _own(done: Compressed, folder: Path) -> None:
     """Attnrate's own format."""
     settings = plain(_settings(done))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".attnrate-", dir=folder.parent) as beside:
-        fresh = Path(beside) / "new"
-        fresh.mkdir()
-        _write(done, settings, fresh)
-        far = difference(done.model, fresh, done.trial)
-        dtype = next(done.model.parameters()).dtype
-        if not far <= _LIMITS.get(dtype, _COARSE):
-            kept = folder.with_name(f"{folder.name}.differs")
-            if kept.exists():
-                kept = Path(tempfile.mkdtemp(prefix=f"{kept.name}-", dir=folder.parent))
-            fresh.replace(kept)
-            raise ExportError(
-                f"the files, opened again, give other outputs, by {far:.1e} of their size; they "
-                f"are kept in {kept}"
-            )
-        fresh.replace(folder)
+    write_checked(
+        done.model,
+        folder,
+        lambda fresh: _write(done, settings, fresh),
+        lambda fresh: difference(done.model, fresh, done.trial),
+    )
 
 
 def _write(done: Compressed, settings: Mapping[str, Any], folder: Path) -> None:
@@ -135,19 +115,8 @@ def _write(done: Compressed, settings: Mapping[str, Any], folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, {"format": "pt"})
     # it makes files that only their owner reads
     (folder / WEIGHTS).chmod((folder / SETTINGS).stat().st_mode)
-    config: Any = getattr(done.model, "config", None)
-    if config is not None:  # tokenizers look there for the kind of model
-        write_whole(folder / "config.json", config.to_json_string(use_diff=False).encode())
-    _copy_tokenizer(done, folder)
-
-
-def _copy_tokenizer(done: Compressed, folder: Path) -> None:
-    """The files of the original's tokenizer; what the folder has already stays."""
-    if done.folder is None:
-        return
-    for name in _TOKENIZER:
-        if (done.folder / name).is_file() and not (folder / name).exists():
-            shutil.copyfile(done.folder / name, folder / name)
+    write_config(done.model, folder)
+    copy_tokenizer(done.folder, folder)
 
 
 def difference(model: nn.Module, folder: Path, batch: Batch) -> float:
@@ -170,11 +139,7 @@ def difference(model: nn.Module, folder: Path, batch: Batch) -> float:
         given, made = Path(place) / "given", Path(place) / "made"
         save_file({n: x.detach().cpu().clone().contiguous() for n, x in named.items()}, given)
         home = str(Path(__file__).parents[2])
-        command = [sys.executable, "-c", _OPEN, home, *map(str, (folder.absolute(), given, made))]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
-        if ran.returncode:
-            last = ran.stderr.strip().splitlines()[-1:] or ["no message"]
-            raise ExportError(f"the files cannot be opened again: {last[0]}")
+        run_fresh(_OPEN, (home, folder.absolute(), given, made))
         found = load_file(made)["made"]
     whole = outputs(model, [batch])
     return float("inf") if found.shape != whole[0].shape else change(whole, [found])
@@ -191,6 +156,7 @@ def _settings(done: Compressed) -> dict[str, Any]:
     elif is_transformers(model):
         config, library = dict(model.config.to_dict()), "transformers"
         config["model_type"] = model.config.model_type
+        config.pop("_name_or_path", None)  # a place on this machine
     else:
         raise InputError(
             "only models of transformers and attnrate's own can be written, since a class of your "
@@ -275,4 +241,4 @@ def _llama(done: Compressed, folder: Path) -> None:
     finally:
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-    _copy_tokenizer(done, folder)
+    copy_tokenizer(done.folder, folder)
