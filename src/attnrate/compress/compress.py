@@ -5,7 +5,7 @@ Everything that can be refused is refused before the work.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import torch
@@ -14,6 +14,8 @@ from torch import nn
 from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
 from attnrate.compress.modules.llama import attention_layers, replaced
+from attnrate.compress.modules.maps import maps_of
+from attnrate.compress.modules.normed import normed_parts, require_same
 from attnrate.compress.projections import Found, find
 from attnrate.compress.result import Compressed, CompressedLayer
 from attnrate.compress.rotary import Shared
@@ -75,7 +77,8 @@ def compress(
 
     Queries and keys become narrower by closed forms: of several, the one that changes the output
     least on calibration inputs is taken. Heads with a rotary embedding lose pairs of dimensions,
-    and their queries make up for them. Repair then takes gradient steps against what the whole
+    and their queries make up for them. Where queries and keys are normalised (Qwen3, Gemma 3), they
+    are projected behind that: their weights stay whole, and the cache becomes smaller. Repair then takes gradient steps against what the whole
     heads gave. One input of five has no part in all this; the changes are measured on it.
 
     Args:
@@ -121,6 +124,13 @@ def compress(
     parts = split([*batches.batches(as_batches(model, inputs))])
     with Progress("cutting heads", wanted=progress, after=QUIET):
         known = _Layers.of(module, parts.own[0])
+        if known.behind and shared != "head":
+            raise InputError(
+                "shared is for rotary heads that lose pairs; these normalise queries and keys, are "
+                "projected behind that, and fit no files of stock Llama",
+                shared,
+                'Leave shared out, and save in the format "attnrate".',
+            )
         wanted = asked.of(known.whole)
         require_tokens(_tokens(parts.own, known), max(wanted.values()))
         own = {n: min(r, known.whole[n].m_v) for n, r in wanted.items()} if values else {}
@@ -142,7 +152,7 @@ def compress(
         repaired=(repair, together),
         tokens=_tokens(parts.own, known),
         held_out=sum(batches.size(batch) for batch in parts.held),
-        has_cache=known.rotary or _writes(module),
+        has_cache=known.cached,
         rotary=known.rotary,
         left=known.left,
         folder=model.folder if isinstance(model, LoadedModel) else None,
@@ -177,7 +187,11 @@ class _Done:
 
 @dataclass(frozen=True)
 class _Layers:
-    """The attention layers of a model that can be cut; `length` are the tokens of an input."""
+    """The attention layers of a model that can be cut; `length` are the tokens of an input.
+
+    `behind`: queries and keys are normalised and turned before they can be cut.
+    `cached`: the model keeps keys and values for tokens to come.
+    """
 
     whole: Mapping[str, Whole]
     groups: Mapping[str, int]
@@ -185,6 +199,8 @@ class _Layers:
     rotary: bool
     left: tuple[str, ...]
     length: int
+    behind: bool
+    cached: bool
 
     @classmethod
     def of(cls, model: nn.Module, batch: Batch) -> "_Layers":
@@ -200,7 +216,8 @@ class _Layers:
 
         watcher.see(one, see)
         length = min(lengths, default=0)
-        if any(site.rotary for site, _ in sites.values()):
+        turned = [site for site, _ in sites.values() if site.rotary]
+        if turned and all(normed_parts(site.module) is None for site in turned):
             return cls._of_rotary(model, sites, length)
         found = find(Watcher(model), one)
         left = tuple(f"{each.name}: {each.reason}" for each in found.refused)
@@ -211,16 +228,22 @@ class _Layers:
             )
         for own in found.projections.values():
             require_thin(model, own)
-        return cls._of_content(found, left, length)
+        behind = [path_of(n) for n, own in found.projections.items() if own.behind]
+        if behind:
+            require_same(model, behind, one)
+        causal = any(getattr(model.get_submodule(n), "is_causal", False) for n in behind)
+        return cls._of_content(found, left, length, bool(behind), causal or _writes(model))
 
     @classmethod
-    def _of_content(cls, found: Found, left: tuple[str, ...], length: int) -> "_Layers":
+    def _of_content(
+        cls, found: Found, left: tuple[str, ...], length: int, behind: bool, cached: bool
+    ) -> "_Layers":
         whole, groups, parts = {}, {}, {}
         for name, own in found.projections.items():
             whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False)
             groups[name] = own.site.groups
             parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
-        return cls(whole, groups, parts, False, left, length)
+        return cls(whole, groups, parts, False, left, length, behind, cached)
 
     @classmethod
     def _of_rotary(
@@ -242,11 +265,11 @@ class _Layers:
                 "; ".join(left[:3]),
                 "Models built as Llama, Mistral or Qwen2 are can be cut.",
             )
-        return cls(whole, groups, parts, True, left, length)
+        return cls(whole, groups, parts, True, left, length, False, True)
 
 
 def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
-    """Cut heads that know no positions."""
+    """Cut heads that know no positions, or that are cut behind their rotation."""
     values = asked.value_sizes or None
     done = run.cut(model, given.own, asked.sizes, values, asked.steps, asked.together, asked.seed)
     whole = outputs(model, given.held)
@@ -257,10 +280,12 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
     layers = []
     for each in done.layers:
         thin = done.model.get_submodule(path_of(each.name))
-        parts = (*projections_of(thin), done.model.get_submodule(done.outputs[each.name]))
+        maps = maps_of(thin)
+        parts = (*projections_of(thin), done.model.get_submodule(done.outputs[each.name]), *maps)
         sizes = each.size, each.value_size
         felt = each.before, each.before if each.after is None else each.after
-        layers.append(_layer(each.name, known, sizes, parts, felt, each.objective))
+        layer = _layer(each.name, known, sizes, parts, felt, each.objective)
+        layers.append(replace(layer, added=_count(maps)))
     return _Done(done.model, tuple(layers), cut, now, done.outputs)
 
 
