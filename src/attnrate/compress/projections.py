@@ -225,7 +225,7 @@ class _Search:
         query, key = call.query, call.key
         if call.plain is not None and plain:
             query, key = call.plain
-        found = []
+        found: list[Slice] = []
         for word, made in (("queries", query), ("keys", key), ("values", call.value)):
             if behind is not None and word != "values":
                 found.append(self._whole(behind[len(found)], made))

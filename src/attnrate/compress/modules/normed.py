@@ -95,10 +95,10 @@ class ThinNormedAttention(nn.Module):
         weight = getattr(norm, "weight", None)
         # the shape of its weight tells whether a norm sees all heads at once
         if isinstance(weight, Tensor) and weight.shape == wide.shape[-1:]:
-            wide = norm(wide).unflatten(-1, (heads, -1))
+            own: Tensor = norm(wide).view(*x.shape[:-1], heads, -1)
         else:
-            wide = norm(wide.unflatten(-1, (heads, -1)))
-        return wide.transpose(1, 2)
+            own = norm(wide.view(*x.shape[:-1], heads, -1))
+        return own.transpose(1, 2)
 
     def extra_repr(self) -> str:
         """The sizes, for the model's own print."""
