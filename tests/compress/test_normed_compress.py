@@ -161,7 +161,9 @@ import attnrate as ar
 model = ar.load_model({str(folder)!r}).model
 print(model.generate(torch.tensor({ids.tolist()}), max_new_tokens=6, do_sample=False).tolist())
 """
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     wanted = done.model.generate(ids, max_new_tokens=6, do_sample=False)
     assert ran.stdout.strip().splitlines()[-1] == str(wanted.tolist())
 

@@ -78,12 +78,14 @@ def compress(
     Queries and keys become narrower by closed forms: of several, the one that changes the output
     least on calibration inputs is taken. Heads with a rotary embedding lose pairs of dimensions,
     and their queries make up for them. Where queries and keys are normalised (Qwen3, Gemma 3), they
-    are projected behind that: their weights stay whole, and the cache becomes smaller. Repair then takes gradient steps against what the whole
-    heads gave. One input of five has no part in all this; the changes are measured on it.
+    are projected behind that: their weights stay whole, and the cache becomes smaller. Repair then
+    takes gradient steps against what the whole heads gave. One input of five has no part in all
+    this; the changes are measured on it.
 
     Args:
         model: A torch module, or a model opened by `load_model`; it is not changed.
-        inputs: Calibration inputs, as `profile` takes them. All are kept in memory.
+        inputs: Calibration inputs, as `profile` takes them, as long as those in use. All are kept
+            in memory.
         size: The new size of queries and keys in all layers.
         sizes: Sizes of their own for layers: what `advise` has returned, or a list with one for
             each layer in the order in which they run. Odd advice for a rotary layer is raised to

@@ -203,9 +203,7 @@ class _Search:
                 said = "between its heads and the next Linear part it does more than to join them"
                 refused.append(Refusal(each.site.name, said))
             else:
-                found[each.site.name] = Projections(
-                    each.site, *each.parts, output, each.behind
-                )
+                found[each.site.name] = Projections(each.site, *each.parts, output, each.behind)
         owners: dict[tuple[int, bool], list[str]] = {}
         for name, own in found.items():
             for part in (own.query, own.key, own.value, own.output):

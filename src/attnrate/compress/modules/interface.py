@@ -41,7 +41,9 @@ def attend(
 
     settings: Any = module.config
     table: Any = ALL_ATTENTION_FUNCTIONS
-    function: Callable[..., Any] = table.get_interface(settings._attn_implementation, plain or eager)
+    function: Callable[..., Any] = table.get_interface(
+        settings._attn_implementation, plain or eager
+    )
     made: tuple[Tensor, Tensor | None] = function(
         module, query, key, value, mask, dropout=dropout, scaling=scaling, **more
     )

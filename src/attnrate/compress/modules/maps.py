@@ -1,4 +1,4 @@
-"""A matrix for each head: vectors of a head's size become smaller ones, behind norms and rotation."""
+"""A matrix for each head that makes its vectors smaller, behind norms and rotation."""
 
 import torch
 from jaxtyping import Float
