@@ -153,7 +153,7 @@ def test_a_thin_model_has_the_parameters_of_its_sizes_and_the_first_is_untouched
 
 def test_models_that_normalise_queries_and_keys_are_refused_with_the_reason() -> None:
     model = Qwen3ForCausalLM(Qwen3Config(**SIZES))
-    with pytest.raises(InputError, match=r"Qwen3Attention.*q_norm, k_norm.*cache can be made"):
+    with pytest.raises(InputError, match=r"Qwen3Attention.*q_norm, k_norm.*cache could be made"):
         attention_layers(model)
 
 

@@ -1,5 +1,7 @@
 """A model's cut from its inputs on: the best measured is chosen, and what is said is true."""
 
+import sys
+
 import pytest
 import torch
 from small_models import small
@@ -92,3 +94,19 @@ def test_a_model_without_a_layer_that_can_be_cut_is_refused_with_the_reason():
     given = small("qwen2")
     with pytest.raises(InputError, match="rotary"):
         cut_model(given.model, [given.batch], 3)
+
+
+def test_of_many_layers_few_calls_are_kept_and_the_cut_is_the_same(monkeypatch):
+    given = small("bert")
+    more = {key: torch.cat([value] * 3) for key, value in given.batch.items()}
+    halves = [{k: v[part] for k, v in more.items()} for part in (slice(5), slice(5, 12))]
+    few = calibrate(given.model, halves, 1)
+    assert not few.is_whole
+    assert calibrate(given.model, halves, 2).is_whole
+    assert {each.inputs for each in few.held.values()} == {8}
+    whole = cut_model(given.model, halves, 3, value_sizes=4, steps=4)
+    monkeypatch.setattr(sys.modules[calibrate.__module__], "_AT_ONCE", 1)
+    made = cut_model(given.model, halves, 3, value_sizes=4, steps=4)
+    assert made.layers == whole.layers
+    for mine, theirs in zip(made.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(mine, theirs)

@@ -5,7 +5,7 @@ Everything that can be refused is refused before the work.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import torch
@@ -15,6 +15,8 @@ from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
 from attnrate.compress.measured import Judged, Models, measured
 from attnrate.compress.modules.llama import attention_layers, with_layers
+from attnrate.compress.modules.maps import maps_of
+from attnrate.compress.modules.normed import normed_parts, require_same
 from attnrate.compress.planned import Plan, cutter_of, planned, require_target
 from attnrate.compress.projections import Found, find
 from attnrate.compress.quality import require_judge
@@ -90,13 +92,16 @@ def compress(
 
     Queries and keys become narrower by closed forms: of several, the one that changes the output
     least on calibration inputs is taken. Heads with a rotary embedding lose pairs of dimensions,
-    and their queries make up for them. Repair then takes gradient steps against what the whole
-    heads gave. One input of five has no part in all this; on these is measured how good the model
-    still is, how long it takes, and what quantised keys would cost instead.
+    and their queries make up for them. Where queries and keys are normalised (Qwen3, Gemma 3), they
+    are projected behind that: their weights stay whole, and the cache becomes smaller. Repair then
+    takes gradient steps against what the whole heads gave. One input of five has no part in all
+    this; on these is measured how good the model still is, how long it takes, and what quantised
+    keys would cost instead.
 
     Args:
         model: A torch module, or a model opened by `load_model`; it is not changed.
-        inputs: Calibration inputs, as `profile` takes them. All are kept in memory.
+        inputs: Calibration inputs, as `profile` takes them, as long as those in use. All are kept
+            in memory.
         size: The new size of queries and keys in all layers.
         sizes: Sizes of their own for layers: what `advise` has returned, or a list with one for
             each layer in the order in which they run. Odd advice for a rotary layer is raised to
@@ -155,6 +160,13 @@ def compress(
     judge = Judged.of(metric, module)
     with Progress("cutting heads", wanted=progress, after=QUIET) as shown:
         known = _Layers.of(module, parts.own[0])
+        if known.behind and shared != "head":
+            raise InputError(
+                "shared is for rotary heads that lose pairs; these normalise queries and keys, are "
+                "projected behind that, and fit no files of stock Llama",
+                shared,
+                'Leave shared out, and save in the format "attnrate".',
+            )
         tokens = _tokens(parts.own, known)
         if known.rotary and together:
             raise InputError(
@@ -173,9 +185,8 @@ def compress(
         own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
         asked_for = _Asked(plan, own, repair, together, shared, seed)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
-    has_cache = known.rotary or writes(module)
     with Progress("measuring the smaller model", wanted=progress, after=QUIET):
-        models = Models(module, done.closed, done.model, has_cache)
+        models = Models(module, done.closed, done.model, known.cached)
         found = measured(models, parts.held, judge, timing)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}
@@ -196,7 +207,7 @@ def compress(
         tokens=tokens,
         held_out=sum(batches.size(batch) for batch in parts.held),
         measured=found,
-        has_cache=has_cache,
+        has_cache=known.cached,
         rotary=known.rotary,
         left=known.left,
         folder=model.folder if isinstance(model, LoadedModel) else None,
@@ -233,7 +244,11 @@ class _Done:
 
 @dataclass(frozen=True)
 class _Layers:
-    """The attention layers of a model that can be cut; `length` are the tokens of an input."""
+    """The attention layers of a model that can be cut; `length` are the tokens of an input.
+
+    `behind`: queries and keys are normalised and turned before they can be cut.
+    `cached`: the model keeps keys and values for tokens to come.
+    """
 
     whole: Mapping[str, Whole]
     groups: Mapping[str, int]
@@ -241,6 +256,8 @@ class _Layers:
     rotary: bool
     left: tuple[str, ...]
     length: int
+    behind: bool
+    cached: bool
 
     @classmethod
     def of(cls, model: nn.Module, batch: Batch) -> "_Layers":
@@ -256,7 +273,8 @@ class _Layers:
 
         watcher.see(one, see)
         length = min(lengths, default=0)
-        if any(site.rotary for site, _ in sites.values()):
+        turned = [site for site, _ in sites.values() if site.rotary]
+        if turned and all(normed_parts(site.module) is None for site in turned):
             return cls._of_rotary(model, sites, length)
         found = find(Watcher(model), one)
         left = tuple(f"{each.name}: {each.reason}" for each in found.refused)
@@ -267,17 +285,23 @@ class _Layers:
             )
         for own in found.projections.values():
             require_thin(model, own)
-        return cls._of_content(found, left, length)
+        behind = [path_of(n) for n, own in found.projections.items() if own.behind]
+        if behind:
+            require_same(model, behind, one)
+        causal = any(getattr(model.get_submodule(n), "is_causal", False) for n in behind)
+        return cls._of_content(found, left, length, bool(behind), causal or writes(model))
 
     @classmethod
-    def _of_content(cls, found: Found, left: tuple[str, ...], length: int) -> "_Layers":
+    def _of_content(
+        cls, found: Found, left: tuple[str, ...], length: int, behind: bool, cached: bool
+    ) -> "_Layers":
         whole, groups, parts = {}, {}, {}
         for name, own in found.projections.items():
             number = own.site.groups * _element(own.key.part)
             whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False, number)
             groups[name] = own.site.groups
             parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
-        return cls(whole, groups, parts, False, left, length)
+        return cls(whole, groups, parts, False, left, length, behind, cached)
 
     @classmethod
     def _of_rotary(
@@ -300,11 +324,11 @@ class _Layers:
                 "; ".join(left[:3]),
                 "Models built as Llama, Mistral or Qwen2 are can be cut.",
             )
-        return cls(whole, groups, parts, True, left, length)
+        return cls(whole, groups, parts, True, left, length, False, True)
 
 
 def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
-    """Cut heads that know no positions."""
+    """Cut heads that know no positions, or that are cut behind their rotation."""
     values = asked.value_sizes or None
     plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
     done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration)
@@ -317,10 +341,12 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
     layers = []
     for each in done.layers:
         thin = done.model.get_submodule(path_of(each.name))
-        parts = (*projections_of(thin), done.model.get_submodule(done.outputs[each.name]))
+        maps = maps_of(thin)
+        parts = (*projections_of(thin), done.model.get_submodule(done.outputs[each.name]), *maps)
         sizes = each.size, each.value_size
         felt = each.before, each.before if each.after is None else each.after
-        layers.append(_layer(each.name, known, sizes, parts, felt, each.objective))
+        layer = _layer(each.name, known, sizes, parts, felt, each.objective)
+        layers.append(replace(layer, added=_count(maps)))
     return _Done(done.model, closed, tuple(layers), cut, now, done.outputs)
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import nn
 
 from attnrate.compress.content import Factors, balanced
+from attnrate.compress.modules.normed import projecting
 from attnrate.compress.moments import Moments
 from attnrate.compress.projections import Projections, Slice
 from attnrate.compress.repair import rate, whitening
@@ -62,8 +63,14 @@ def queries_cut(
 
     """
     kept: list[tuple[nn.Module, str, nn.Parameter]] = []
+    turned: list[nn.Module] = []
     try:
         for name, P in cuts.items():
+            if projections[name].behind:
+                module = projections[name].site.module
+                vars(module)["forward"] = projecting(module, P)
+                turned.append(module)
+                continue
             part = projections[name].query.part
             for word in ("weight", "bias"):
                 old = part._parameters.get(word)
@@ -74,6 +81,8 @@ def queries_cut(
                     setattr(part, word, made)
         yield
     finally:
+        for module in turned:
+            del vars(module)["forward"]  # that of its class serves again
         for part, word, old in kept:
             delattr(part, word)
             part._parameters[word] = old

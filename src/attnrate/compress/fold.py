@@ -9,6 +9,7 @@ from torch import nn
 
 from attnrate.compress.content import Factors
 from attnrate.compress.modules import FAMILIES, Parts
+from attnrate.compress.modules.maps import HeadMap
 from attnrate.compress.projections import Projections, Slice
 from attnrate.compress.values import ValueFactors
 from attnrate.errors import InputError
@@ -59,7 +60,7 @@ def thin_parts(layer: ThinLayer) -> Parts:
     """The thin Linear parts of a layer, with weights and biases cut."""
     own, content, values = layer.projections, layer.content, layer.values
     site = own.site
-    X, Y = (None, None) if content is None else (content.X, content.Y)
+    X, Y = (None, None) if content is None or own.behind else (content.X, content.Y)
     V = None if values is None else values.V
     size = site.m_h if content is None else content.size
     value_size = own.value.features.shape[1] if values is None else values.size
@@ -78,7 +79,18 @@ def thin_parts(layer: ThinLayer) -> Parts:
         size=size,
         value_size=value_size,
         whole=site.m_h,
+        maps=_maps(layer),
     )
+
+
+def _maps(layer: ThinLayer) -> tuple[HeadMap, HeadMap] | None:
+    """What projects queries and keys behind their norms; None where weights are cut or none is."""
+    own, content = layer.projections, layer.content
+    if not own.behind or content is None or content.size == own.site.m_h:
+        return None
+    like = own.query.part.weight
+    assert isinstance(like, Tensor)
+    return HeadMap.of(content.X, like), HeadMap.of(content.Y, like)
 
 
 def _own_parts(layer: ThinLayer) -> list[nn.Module]:
@@ -101,7 +113,7 @@ def _thin(model: nn.Module, own: Projections, parts: Parts) -> nn.Module:
             f"the weights of {own.site.name} cannot be cut: there is no thin module for its class",
             type(old).__name__,
             "BERT, MPNet and ViT of transformers and attnrate's own models have one, and rotary "
-            "decoders built as Llama is.",
+            "decoders built as Llama or Qwen3 are.",
         )
     return thin.train(old.training)
 

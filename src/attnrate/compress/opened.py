@@ -17,6 +17,7 @@ from torch import nn
 from attnrate.compress.fold import put
 from attnrate.compress.modules import FAMILIES, Parts
 from attnrate.compress.modules.llama import ThinLlamaAttention, ThinShape
+from attnrate.compress.modules.maps import HeadMap
 from attnrate.errors import InputError
 from attnrate.models.seq2seq import Seq2Seq
 from attnrate.models.vit import ViT
@@ -52,7 +53,7 @@ class LinearShape:
 
 @dataclass(frozen=True)
 class ContentShape:
-    """What is needed to build a thin layer without rotary embedding.
+    """What is needed to build a thin layer, unless it has lost pairs of a rotary embedding.
 
     Attributes:
         query: The part that makes queries.
@@ -65,6 +66,7 @@ class ContentShape:
         size: The size of queries and keys.
         value_size: The size of values.
         whole: The size of queries and keys before the cut.
+        maps: Whether queries and keys are made whole, and are projected behind norms and rotation.
 
     """
 
@@ -78,6 +80,14 @@ class ContentShape:
     size: int
     value_size: int
     whole: int
+    maps: bool = False
+
+    def empty_maps(self) -> tuple[HeadMap, HeadMap] | None:
+        """What projects queries and keys, to be filled; None where nothing does."""
+        if not self.maps:
+            return None
+        queries, keys = (HeadMap(n, self.whole, self.size) for n in (self.heads, self.groups))
+        return queries, keys
 
 
 def open_folder(folder: Path) -> nn.Module:
@@ -169,6 +179,7 @@ def _put_thin(model: nn.Module, name: str, layer: Mapping[str, Any], rotary: boo
         shape.size,
         shape.value_size,
         shape.whole,
+        shape.empty_maps(),
     )
     thin = next(filter(None, (family(old, parts) for family in FAMILIES)), None)
     if thin is None:

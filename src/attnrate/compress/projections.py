@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import nn
 
 from attnrate.compress.held import Held
+from attnrate.compress.modules.normed import normed_parts
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.capture import Call, Site
@@ -83,6 +84,8 @@ class Projections:
         key: Where its keys are made: weight (groups, m, n).
         value: Where its values are made: weight (groups, m_v, n).
         output: Where the heads' outputs go: weight (heads, m_v, n), bias (n).
+        behind: Whether queries and keys are normalised and turned after these parts have made them,
+            so that they are cut behind that, and the parts stay whole.
 
     """
 
@@ -91,6 +94,7 @@ class Projections:
     key: Slice
     value: Slice
     output: Slice
+    behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ def find(watcher: Watcher, batch: Batch, plain: bool = False) -> Found:
         watcher: The model.
         batch: Some inputs; only the first is used.
         plain: Whether queries and keys before a rotary embedding are looked for; without it, layers
-            with such an embedding are refused.
+            with such an embedding are refused, unless they normalise queries and keys as well.
 
     Returns:
         The projections of layers, and the layers that are refused, each with its reason.
@@ -151,6 +155,7 @@ class _Open:
     site: Site
     parts: tuple[Slice, Slice, Slice]
     mixed: Float[Tensor, "tokens features"]
+    behind: bool
 
 
 class _Search:
@@ -186,7 +191,7 @@ class _Search:
         mixed = torch.cat(
             [held.weights(held.query[:, :, p], key, p) @ value for p in held.blocks()], 2
         )
-        self._open.append(_Open(site, found, _tokens(mixed)))
+        self._open.append(_Open(site, found, _tokens(mixed), site.rotary and not plain))
 
     def result(self) -> tuple[dict[str, Projections], list[Refusal]]:
         """The projections of the layers for which all four were found, and the others."""
@@ -198,7 +203,7 @@ class _Search:
                 said = "between its heads and the next Linear part it does more than to join them"
                 refused.append(Refusal(each.site.name, said))
             else:
-                found[each.site.name] = Projections(each.site, *each.parts, output)
+                found[each.site.name] = Projections(each.site, *each.parts, output, each.behind)
         owners: dict[tuple[int, bool], list[str]] = {}
         for name, own in found.items():
             for part in (own.query, own.key, own.value, own.output):
@@ -210,15 +215,19 @@ class _Search:
         return found, refused
 
     def _parts(self, site: Site, call: Call, plain: bool) -> tuple[Slice, Slice, Slice] | str:
-        if site.rotary and not plain:
+        behind = normed_parts(site.module) if site.rotary and not plain else None
+        if site.rotary and not plain and behind is None:
             return "its queries and keys are turned by their positions (rotary embedding)"
         if min(call.query.shape[0] * x.shape[2] for x in (call.query, call.key)) < _FEWEST:
             return f"fewer than {_FEWEST} tokens do not tell its parts apart"
         query, key = call.query, call.key
         if call.plain is not None and plain:
             query, key = call.plain
-        found = []
+        found: list[Slice] = []
         for word, made in (("queries", query), ("keys", key), ("values", call.value)):
+            if behind is not None and word != "values":
+                found.append(self._whole(behind[len(found)], made))
+                continue
             own = self._made_by(site.module, made)
             if own is None:
                 ran = any(id(part) in self._gave for part in site.module.modules())
@@ -242,6 +251,11 @@ class _Search:
                     shape = made.shape[1], made.shape[3]
                     return Slice(self._paths[id(part)], features.reshape(shape), part, factor)
         return None
+
+    def _whole(self, part: nn.Linear, made: Tensor) -> Slice:
+        """All features of a part, head by head."""
+        features = torch.arange(part.out_features).reshape(made.shape[1], made.shape[3])
+        return Slice(self._paths[id(part)], features, part)
 
     def _output(self, each: _Open) -> Slice | None:
         for part, taken in self._took:

@@ -46,7 +46,7 @@ class CompressedLayer:
         m_v: The size of its values before.
         value_size: The size of its values now.
         parameters_before: The number of parameters of its four projections before.
-        parameters: The number of them now.
+        parameters: The number of them now, with those that were added.
         bytes_before: The bytes of its keys and values per token before.
         bytes: The bytes of its keys and values per token now.
         change_cut: By how much the cut changes what the layer gives, as a share of its size, when
@@ -56,6 +56,8 @@ class CompressedLayer:
         change: The same after its repair; without one `change_cut`.
         objective: The objective of its closed form: "logits", "gauge", "felt", "output", or "pairs"
             for a rotary layer; None where only values were cut.
+        added: The number of parameters that it gained to project queries and keys behind their
+            norms, which leave the weights of both whole; 0 where these weights were cut.
 
     Examples:
         >>> import torch
@@ -79,6 +81,7 @@ class CompressedLayer:
     change_cut: float | None
     change: float | None
     objective: str | None
+    added: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +89,7 @@ class Compressed(Shown):
     """A model with smaller heads and what was measured of it; `compress` makes it.
 
     Attributes:
-        model: The module: fewer parameters, called as the original is.
+        model: The module with smaller heads, called as the original is.
         name: The name of the original.
         layers: What became of each attention layer that was cut.
         parameters_before: The number of parameters of the original.
@@ -155,6 +158,11 @@ class Compressed(Shown):
         return sum(layer.bytes for layer in self.layers)
 
     @property
+    def added(self) -> int:
+        """The parameters that project queries and keys whose own weights stay whole (QK-norm)."""
+        return sum(layer.added for layer in self.layers)
+
+    @property
     def report(self) -> "pd.DataFrame":
         """A table with a row for the model, whose part is "model", and one for each layer.
 
@@ -221,7 +229,8 @@ class Compressed(Shown):
     @property
     def against(self) -> str | None:
         """Why the cut does not pay, as the end of a sentence; None where it does."""
-        if self.parameters >= self.parameters_before:
+        shrinks = self.has_cache and self.bytes < self.bytes_before
+        if self.parameters >= self.parameters_before and not shrinks:
             return "it saves no parameters"
         if self.change > _FAR:
             way_out = "larger heads" if sum(self.repaired) else "larger heads or repair"
@@ -268,20 +277,28 @@ class Compressed(Shown):
 
         return save_compressed(self, Path(folder), format)
 
+    @property
+    def _fewer(self) -> str:
+        saved = 1 - self.parameters / self.parameters_before
+        return f"{percent(abs(saved))} {'more' if saved < 0 else 'fewer'}"
+
     def _table(self) -> "pd.DataFrame":
         return self.report
 
     def __repr__(self) -> str:
         before, now = (_range([getattr(x, n) for x in self.layers]) for n in ("m_h", "size"))
-        saved = 1 - self.parameters / self.parameters_before
+        cache = (
+            f"cache {percent(1 - self.bytes / self.bytes_before)} smaller, "
+            if self.added and self.has_cache
+            else ""
+        )
         return (
-            f"Compressed({self.name}: {len(self.layers)} layers, heads {before} → {now}, "
-            f"{percent(saved)} fewer parameters, output changes by {percent(self.change)})"
+            f"Compressed({self.name}: {len(self.layers)} layers, heads {before} → {now}, {cache}"
+            f"{self._fewer} parameters, output changes by {percent(self.change)})"
         )
 
     def __str__(self) -> str:
         before, now = (_range([getattr(x, n) for x in self.layers]) for n in ("m_h", "size"))
-        saved = 1 - self.parameters / self.parameters_before
         against = self.against
         said = f"{self.name}: queries and keys of {now} dimensions instead of {before}"
         if any(layer.value_size < layer.m_v for layer in self.layers):
@@ -300,10 +317,17 @@ class Compressed(Shown):
         lines = [
             *([f"This cut does not pay: {against}."] if against else []),
             f"{said}: {self.parameters:,} parameters instead of {self.parameters_before:,} "
-            f"({percent(saved)} fewer){cache}.",
+            f"({self._fewer}){cache}.",
             f"{cut}{after}, measured on {counted(self.held_out, 'input')} held out; "
             f"{self.tokens:,} tokens made the cut.",
         ]
+        if self.added:
+            cache = "only the cache shrinks" if self.has_cache else "there is no cache to shrink"
+            lines.append(
+                "The weights of queries and keys stay whole, because both are normalised over all "
+                f"their dimensions: by their cut {cache}, and {self.added:,} parameters that "
+                "project them are added."
+            )
         lines += told.lines(self.measured, any(self.repaired))
         if self.left:
             more = f", and {len(self.left) - 3} more" if len(self.left) > 3 else ""

@@ -31,6 +31,7 @@ from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 _TRIED = 8  # inputs on which closed forms are compared
+_AT_ONCE = 8  # layers whose calls on all inputs are kept in memory
 PER_LAYER = "per layer"
 
 
@@ -42,8 +43,9 @@ class Calibration:
         watcher: The model.
         given: The inputs.
         found: Where its layers make queries, keys, values and outputs.
-        held: The calls of each layer that are kept for repair, by the layer's name.
+        held: The calls of each layer that are kept, by the layer's name.
         moments: The moments of each layer over all inputs.
+        is_whole: Whether the calls are kept on all inputs; otherwise on those tried first.
 
     """
 
@@ -52,6 +54,7 @@ class Calibration:
     found: Found
     held: Mapping[str, Held]
     moments: Mapping[str, Moments]
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -126,12 +129,14 @@ class CutModel:
     distilled: tuple[float, float] | None = None
 
 
-def calibrate(model: nn.Module, given: Sequence[Batch]) -> Calibration:
+def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = None) -> Calibration:
     """Run a model on calibration inputs once and keep what cuts of its layers need.
 
     Args:
         model: The model.
         given: The inputs. The calls of all layers on them are kept in memory.
+        at_once: Of models with more layers than this, only the calls on a few inputs are kept;
+            None for no such limit.
 
     Returns:
         Projections, moments and calls of its attention layers.
@@ -147,13 +152,18 @@ def calibrate(model: nn.Module, given: Sequence[Batch]) -> Calibration:
         raise InputError("no attention layer of this model can be cut", why or "it has none")
     held: dict[str, list[Held]] = {}
     moments: dict[str, list[Moments]] = {}
+    is_whole = at_once is None or len(found.projections) <= at_once
     W_O = {name: own.output.weight for name, own in found.projections.items()}
-    for batch in given:
+    tried = _places(given, _TRIED)
+    for number, batch in enumerate(given):
+        few = None if is_whole else [i for b, i in tried if b == number]
 
-        def see(site: Site, call: Call, batch: Batch = batch) -> None:
+        def see(site: Site, call: Call, batch: Batch = batch, few: list[int] | None = few) -> None:
             if site.name in found.projections:
                 one = Held.of(call, kept_tokens(site, call, batch))
-                held.setdefault(site.name, []).append(one)
+                if few is None or few:
+                    some = one if few is None else one.pick(_rows(few, one.inputs, batch))
+                    held.setdefault(site.name, []).append(some)
                 moments.setdefault(site.name, []).append(Moments.of(one, W_O[site.name]))
 
         watcher.see(batch, see)
@@ -163,7 +173,24 @@ def calibrate(model: nn.Module, given: Sequence[Batch]) -> Calibration:
         found,
         {name: held_joined(calls) for name, calls in held.items()},
         {name: moments_joined(parts) for name, parts in moments.items()},
+        is_whole,
     )
+
+
+def calls_of(known: Calibration, names: Sequence[str]) -> dict[str, Held]:
+    """The calls of some layers on all inputs; the model runs again where they were not kept."""
+    if known.is_whole:
+        return {name: known.held[name] for name in names}
+    held: dict[str, list[Held]] = {}
+    for batch in known.given:
+
+        def see(site: Site, call: Call, batch: Batch = batch) -> None:
+            if site.name in names:
+                one = Held.of(call, kept_tokens(site, call, batch))
+                held.setdefault(site.name, []).append(one)
+
+        known.watcher.see(batch, see)
+    return {name: held_joined(calls) for name, calls in held.items()}
 
 
 def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
@@ -269,7 +296,7 @@ def cut(
         The model with thin heads, and what was chosen and measured.
 
     """
-    known = calibrate(model, inputs) if known is None else known
+    known = calibrate(model, inputs, _AT_ONCE) if known is None else known
     wanted = _by_layer(sizes, known)
     choice = choose(known, wanted)
     factors = dict(choice.factors)
@@ -325,17 +352,14 @@ def repair_layers(
         The repaired cut of each layer, by its name.
 
     """
-    return {
-        name: repair(
-            known.held[name],
-            known.moments[name],
-            known.found.projections[name].output.weight,
-            each,
-            steps,
-            seed,
-        )
-        for name, each in start.items()
-    }
+    done: dict[str, Repaired] = {}
+    names = [*start]
+    for first in range(0, len(names), _AT_ONCE):
+        held = calls_of(known, names[first : first + _AT_ONCE])
+        for name, own in held.items():
+            W_O = known.found.projections[name].output.weight
+            done[name] = repair(own, known.moments[name], W_O, start[name], steps, seed)
+    return done
 
 
 def _values(known: Calibration, sizes: Mapping[str, int]) -> dict[str, ValueFactors]:
@@ -368,8 +392,19 @@ def _spaced(count: int, most: int) -> list[int]:
 
 def some(given: Sequence[Batch], most: int) -> list[Batch]:
     """At most so many of the inputs, spread evenly over the batches."""
-    places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
-    own = [places[i] for i in _spaced(len(places), most)]
+    own = _places(given, most)
     return [
         batches.pick(given[b], [i for c, i in own if c == b]) for b in sorted({b for b, _ in own})
     ]
+
+
+def _places(given: Sequence[Batch], most: int) -> list[tuple[int, int]]:
+    """The batches and numbers of at most so many inputs, spread evenly over all."""
+    places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
+    return [places[i] for i in _spaced(len(places), most)]
+
+
+def _rows(inputs: Sequence[int], rows: int, batch: Batch) -> list[int]:
+    """The rows of a call that belong to some inputs of a batch: one each, or one a window."""
+    each = max(1, rows // batches.size(batch))
+    return [row for i in inputs for row in range(i * each, (i + 1) * each)]

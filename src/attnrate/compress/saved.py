@@ -17,6 +17,8 @@ from attnrate.compress.export_llama import export_llama
 from attnrate.compress.export_onnx import export_onnx
 from attnrate.compress.fold import path_of
 from attnrate.compress.modules.llama import ThinLlamaAttention
+from attnrate.compress.modules.maps import maps_of
+from attnrate.compress.modules.normed import ThinNormedAttention
 from attnrate.compress.opened import (
     FORMAT,
     OWN,
@@ -197,17 +199,20 @@ def _shape(done: Compressed, name: str) -> Any:
     parts = projections_of(thin)
     output: Any = done.model.get_submodule(done.outputs[name])
     query, key, value = map(_linear, parts)
+    maps = bool(maps_of(thin))
+    made = layer.m_h if maps else layer.size  # by the parts of queries and keys
     return ContentShape(
         query,
         key,
         value,
         _linear(output),
         done.outputs[name],
-        parts[0].out_features // layer.size,
-        parts[1].out_features // layer.size,
+        parts[0].out_features // made,
+        parts[1].out_features // made,
         layer.size,
         layer.value_size,
         layer.m_h,
+        maps,
     )
 
 
@@ -218,6 +223,13 @@ def _linear(part: Any) -> LinearShape:
 def _llama(done: Compressed, folder: Path) -> None:
     """Files of stock Llama."""
     model: Any = done.model
+    if any(isinstance(part, ThinNormedAttention) for part in model.modules()):
+        raise InputError(
+            'format="llama" has no norms of queries and keys, and no place for what projects them '
+            "behind these, as in",
+            type(model).__name__,
+            'Save it in the format "attnrate".',
+        )
     if not done.rotary or getattr(model, "lm_head", None) is None:
         raise InputError(
             'format="llama" is for rotary decoders with a language head, not for',

@@ -4,6 +4,7 @@ A file of this folder has `thin`, a function from a layer's module and its thin 
 that stands in its place, or None where the module belongs to another family. It is found by itself.
 
 - `bert`, `mpnet`, `vit`: of transformers; `own`: attnrate's ViT and Seq2Seq
+- `normed`: decoders that normalise queries and keys, with `maps` behind the rotation
 - `llama`: rotary decoders, put in by `replace` with the pairs that each key head keeps
 """
 

@@ -18,6 +18,7 @@ def attend(
     dropout: float,
     scaling: float,
     more: dict[str, Any],
+    plain: Callable[..., Any] | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """What the attention function of the model's settings gives, tokens before heads.
 
@@ -30,6 +31,7 @@ def attend(
         dropout: The share of weights that training leaves out.
         scaling: The factor of the logits.
         more: Further arguments that the model passes on.
+        plain: The function for "eager"; by default that of this file, for keys of every head.
 
     Returns:
         The outputs (batch, T, heads, value_size), and the weights where the function gives them.
@@ -39,7 +41,9 @@ def attend(
 
     settings: Any = module.config
     table: Any = ALL_ATTENTION_FUNCTIONS
-    function: Callable[..., Any] = table.get_interface(settings._attn_implementation, eager)
+    function: Callable[..., Any] = table.get_interface(
+        settings._attn_implementation, plain or eager
+    )
     made: tuple[Tensor, Tensor | None] = function(
         module, query, key, value, mask, dropout=dropout, scaling=scaling, **more
     )

@@ -180,7 +180,7 @@ def thinned(
             _has_bias(o) or (values is not None and bool(values.left.any())),
         ),
         scaling=float(cast(float, module.scaling)),
-        window=_window(module),
+        window=window_of(module),
     )
     thin = ThinLlamaAttention(config, int(cast(int, module.layer_idx)), shape)
     thin.to(q.weight.device, q.weight.dtype)
@@ -252,7 +252,8 @@ def require_rotary(module: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear, 
             f"the weights of {{value}} cannot be cut: its queries and keys are normalised over all "
             f"their dimensions ({', '.join(norms)}) before the rotation",
             kind,
-            "Its key cache can be made smaller, its weights cannot.",
+            "Only its key cache could be made smaller, which is done for layers built as those of "
+            "Qwen3, Gemma 3 or OLMo 2 are.",
         )
     found = [getattr(module, name, None) for name in _PROJECTIONS]
     lacking = [n for n, x in zip(_PROJECTIONS, found, strict=True) if not isinstance(x, nn.Linear)]
@@ -274,18 +275,34 @@ def require_same(model: nn.Module, batch: Batch) -> None:
     its logits, or have sinks. So it is tried.
     """
     layers = {name: thinned(part) for name, part in attention_layers(model).items()}
-    with batches.at_rest(model), torch.no_grad():
-        whole = _output(model, batch)
-        with replaced(model, layers):
-            rebuilt = _output(model, batch)
-    wrong = float((rebuilt - whole).norm() / whole.norm().clamp(min=1e-30))
-    if not wrong <= _LIMITS.get(whole.dtype, _COARSE):
+    wrong = change_by(model, layers, batch)
+    if wrong is not None:
         raise InputError(
             f"the weights of {{value}} cannot be cut: its attention, rebuilt as that of Llama, "
             f"changes its output by {wrong:.1e} of its size",
             type(model).__name__,
             "Models built as Llama, Mistral or Qwen2 are can be cut.",
         )
+
+
+def change_by(model: nn.Module, layers: Mapping[str, nn.Module], batch: Batch) -> float | None:
+    """The relative change of a model's output by layers that should do what its own do.
+
+    Args:
+        model: The model.
+        layers: The layers that are put in its place for a run, by names.
+        batch: The inputs.
+
+    Returns:
+        The change, where it is more than rounding; None otherwise.
+
+    """
+    with batches.at_rest(model), torch.no_grad():
+        whole = _output(model, batch)
+        with replaced(model, layers):
+            rebuilt = _output(model, batch)
+    wrong = float((rebuilt - whole).norm() / whole.norm().clamp(min=1e-30))
+    return None if wrong <= _LIMITS.get(whole.dtype, _COARSE) else wrong
 
 
 def _output(model: nn.Module, batch: Batch) -> Tensor:
@@ -330,7 +347,7 @@ def _fill_values(
         thin.o_proj.bias.copy_(bias + o.bias.double() if _has_bias(o) else bias)
 
 
-def _window(module: nn.Module) -> int | None:
+def window_of(module: nn.Module) -> int | None:
     """The sliding window of a layer: its own, or that of its model."""
     own = getattr(module, "sliding_window", None)
     if own is None and not hasattr(module, "sliding_window"):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from attnrate.compress.modules.maps import HeadMap
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -20,6 +22,8 @@ class Parts:
         size: The size of queries and keys.
         value_size: The size of values.
         whole: The size of queries and keys before the cut, by which logits are still divided.
+        maps: What makes queries and keys smaller where `query` and `key` make whole ones, which are
+            normalised and turned first; None where these are cut themselves.
 
     """
 
@@ -32,6 +36,7 @@ class Parts:
     size: int
     value_size: int
     whole: int
+    maps: tuple[HeadMap, HeadMap] | None = None
 
 
 Thin = Callable[[nn.Module, Parts], nn.Module | None]
