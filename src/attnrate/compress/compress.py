@@ -5,7 +5,7 @@ Everything that can be refused is refused before the work.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import torch
@@ -19,6 +19,7 @@ from attnrate.compress.result import Compressed, CompressedLayer
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
 from attnrate.compress.sizes import Wanted, Whole, require_tokens
+from attnrate.compress.tokens import tokens_of
 from attnrate.compress.trial import Split, change, outputs, split
 from attnrate.errors import InputError, require_choice, require_whole
 from attnrate.fitting.provenance import provenance
@@ -122,7 +123,8 @@ def compress(
     with Progress("cutting heads", wanted=progress, after=QUIET):
         known = _Layers.of(module, parts.own[0])
         wanted = asked.of(known.whole)
-        require_tokens(_tokens(parts.own, known), max(wanted.values()))
+        tokens = tokens_of(parts.own, known.length)
+        require_tokens(tokens, max(wanted.values()))
         own = {n: min(r, known.whole[n].m_v) for n, r in wanted.items()} if values else {}
         asked_for = _Asked(wanted, own, repair, together, shared, seed)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
@@ -140,9 +142,9 @@ def compress(
         change_cut=done.change_cut,
         change=done.change,
         repaired=(repair, together),
-        tokens=_tokens(parts.own, known),
+        tokens=tokens,
         held_out=sum(batches.size(batch) for batch in parts.held),
-        has_cache=known.rotary or _writes(module),
+        has_cache=any(layer.in_cache for layer in done.layers),
         rotary=known.rotary,
         left=known.left,
         folder=model.folder if isinstance(model, LoadedModel) else None,
@@ -260,7 +262,8 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
         parts = (*projections_of(thin), done.model.get_submodule(done.outputs[each.name]))
         sizes = each.size, each.value_size
         felt = each.before, each.before if each.after is None else each.after
-        layers.append(_layer(each.name, known, sizes, parts, felt, each.objective))
+        one = _layer(each.name, known, sizes, parts, felt, each.objective)
+        layers.append(replace(one, in_cache=getattr(thin, "in_cache", False)))
     return _Done(done.model, tuple(layers), cut, now, done.outputs)
 
 
@@ -337,28 +340,6 @@ def _count(parts: Sequence[nn.Module]) -> int:
     """The number of parameters of parts; one that serves several counts once."""
     seen = {id(x): x.numel() for part in parts for x in part.parameters()}
     return sum(seen.values())
-
-
-def _tokens(given: Sequence[Batch], known: _Layers) -> int:
-    """The number of tokens in batches, without padding."""
-    total = 0
-    for batch in given:
-        kept = batches.kept(batch, "attention_mask")
-        if kept is not None:
-            total += int(kept.sum())
-        elif not isinstance(batch, Tensor) and "input_ids" in batch:
-            total += batch["input_ids"].numel()
-        else:
-            total += batches.size(batch) * known.length
-    return total
-
-
-def _writes(model: nn.Module) -> bool:
-    """Whether a model writes token by token, and keeps keys and values for that."""
-    config = getattr(model, "config", None)
-    named = ("is_decoder", "is_encoder_decoder")
-    can = getattr(model, "can_generate", None)
-    return any(getattr(config, name, False) is True for name in named) or bool(can and can())
 
 
 def _trial(batch: Batch) -> Batch:

@@ -14,6 +14,7 @@ from attnrate.compress.values import ValueFactors
 from attnrate.errors import InputError
 
 Tensor = torch.Tensor
+_SAME = 1e-4  # a factor of queries is measured by running the model, in its own precision
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ def fold(model: nn.Module, layers: Mapping[str, ThinLayer]) -> nn.Module:
 
 
 def thin_parts(layer: ThinLayer) -> Parts:
-    """The thin Linear parts of a layer, with weights and biases cut."""
+    """The thin Linear parts of a layer, with weights and biases cut.
+
+    A factor that the model multiplies its queries by is not in them: the thin layer has it, too.
+    """
     own, content, values = layer.projections, layer.content, layer.values
     site = own.site
     X, Y = (None, None) if content is None else (content.X, content.Y)
@@ -92,15 +96,17 @@ def require_thin(model: nn.Module, own: Projections) -> None:
 
 def _thin(model: nn.Module, own: Projections, parts: Parts) -> nn.Module:
     """The thin module in place of a layer; an InputError where its family has none."""
-    factors = {own.query.factor, own.key.factor, own.value.factor}
     old = model.get_submodule(path_of(own.site.name))
-    thin = None if factors != {1.0} else next(filter(None, (f(old, parts) for f in FAMILIES)), None)
-    if thin is None:
+    thin = next(filter(None, (family(old, parts) for family in FAMILIES)), None)
+    factor = getattr(thin, "query_factor", 1.0)
+    same = (own.key.factor, own.value.factor) == (1.0, 1.0)
+    if thin is None or not same or abs(own.query.factor / factor - 1) > _SAME:
         raise InputError(
             f"the weights of {own.site.name} cannot be cut: there is no thin module for its class",
             type(old).__name__,
-            "BERT, MPNet and ViT of transformers and attnrate's own models have one, and rotary "
-            "decoders built as Llama is.",
+            "Of transformers BART, BERT, DistilBERT, GPT-2, MPNet, T5, ViT, Whisper and others "
+            "built alike have one, and rotary decoders built as Llama is; so have attnrate's own "
+            "models.",
         )
     return thin.train(old.training)
 
@@ -130,7 +136,8 @@ def _making(own: Slice, cut: Tensor | None) -> nn.Linear:
     if cut is not None:
         weight = cut.mT @ weight
         bias = (cut.mT @ bias[..., None])[..., 0]
-    return _linear(weight.flatten(0, 1), bias.flatten(), own.part)
+    made = weight.flatten(0, 1) / own.factor
+    return _linear(made, bias.flatten() / own.factor, own.part)
 
 
 def _linear(weight: Tensor, bias: Tensor, like: nn.Module) -> nn.Linear:

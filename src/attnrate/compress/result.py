@@ -50,6 +50,8 @@ class CompressedLayer:
         change: The same after its repair; without one `change_cut`.
         objective: The objective of its closed form: "logits", "gauge", "felt", "output", or "pairs"
             for a rotary layer; None where only values were cut.
+        in_cache: Whether its keys and values are kept while the model writes token by token: those
+            of an encoder's self attention are not.
 
     Examples:
         >>> import torch
@@ -73,6 +75,7 @@ class CompressedLayer:
     change_cut: float | None
     change: float | None
     objective: str | None
+    in_cache: bool = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,9 +258,11 @@ class Compressed(Shown):
         steps = [f"{alone} steps in each layer"] * bool(alone)
         steps += [f"{together} steps in all layers at once"] * bool(together)
         after = f", by {percent(self.change)} after repair ({', '.join(steps)})" if steps else ""
+        cached = [layer for layer in self.layers if layer.in_cache]
         cache = (
-            f", {self.bytes:,} bytes per token in the cache instead of {self.bytes_before:,}"
-            if self.has_cache
+            f", {sum(x.bytes for x in cached):,} bytes per token in the cache instead of "
+            f"{sum(x.bytes_before for x in cached):,}"
+            if cached
             else ""
         )
         lines = [

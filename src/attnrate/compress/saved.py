@@ -19,6 +19,7 @@ from torch import nn
 from attnrate.compress.compress import projections_of
 from attnrate.compress.export_llama import ExportError, export_llama
 from attnrate.compress.fold import path_of
+from attnrate.compress.generation import write_generation
 from attnrate.compress.modules.llama import ThinLlamaAttention
 from attnrate.compress.opened import (
     FORMAT,
@@ -138,6 +139,7 @@ def _write(done: Compressed, settings: Mapping[str, Any], folder: Path) -> None:
     config: Any = getattr(done.model, "config", None)
     if config is not None:  # tokenizers look there for the kind of model
         write_whole(folder / "config.json", config.to_json_string(use_diff=False).encode())
+    write_generation(done.model, folder)
     _copy_tokenizer(done, folder)
 
 

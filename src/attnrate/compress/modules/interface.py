@@ -1,16 +1,16 @@
 """Asking the attention interface of transformers, by which a user chooses eager, sdpa or flash."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+
+from attnrate.compress.modules.standing import Attention, StandIn
 
 Tensor = torch.Tensor
 
 
 def attend(
-    module: nn.Module,
+    module: StandIn,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -22,7 +22,7 @@ def attend(
     """What the attention function of the model's settings gives, tokens before heads.
 
     Args:
-        module: The attention layer, which has the model's `config`.
+        module: The attention layer.
         query: The queries (batch, heads, T, size).
         key: The keys (batch, groups, S, size).
         value: The values (batch, groups, S, value_size).
@@ -37,29 +37,6 @@ def attend(
     """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    settings: Any = module.config
     table: Any = ALL_ATTENTION_FUNCTIONS
-    function: Callable[..., Any] = table.get_interface(settings._attn_implementation, eager)
-    made: tuple[Tensor, Tensor | None] = function(
-        module, query, key, value, mask, dropout=dropout, scaling=scaling, **more
-    )
-    return made
-
-
-def eager(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    **_: Any,
-) -> tuple[Tensor, Tensor]:
-    """Attention by plain products, which gives its weights as well."""
-    logits = query @ key.mT * scaling
-    if attention_mask is not None:
-        logits = logits + attention_mask
-    weights = logits.softmax(-1, dtype=torch.float32).to(query.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    return (weights @ value).transpose(1, 2).contiguous(), weights
+    function: Attention = table.get_interface(module.config._attn_implementation, module.plain)
+    return function(module, query, key, value, mask, dropout=dropout, scaling=scaling, **more)
