@@ -1,11 +1,16 @@
-"""Small models of the families that have thin layers, in float64, with inputs whose padding varies.
+"""Small models of families that have thin layers, in float64, with inputs of several lengths.
 
 `projected` is the oracle of a cut: the original model whose whole projections are multiplied by the
 matrices of the cut, so that nothing in it is thin.
 """
 
+import ast
 import copy
-from collections.abc import Callable, Mapping
+import inspect
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -156,9 +161,20 @@ def writes(model: Any) -> bool:
     return bool(model.can_generate())
 
 
-def known(model: nn.Module, batch: Batch) -> Calibration:
-    """What a cut of a model needs to know."""
-    return calibrate(model, [batch])
+@cache
+def known(name: str) -> tuple[Any, Batch, Calibration]:
+    """A small model, its inputs, and what a cut needs to know; the model must stay as it is."""
+    model, batch = made(name), given(name)
+    return model, batch, calibrate(model, [batch])
+
+
+def text(model: Any, batch: Batch, **more: Any) -> Tensor:
+    """What a model writes to these inputs, each token being the likeliest."""
+    names = ("input_ids", "attention_mask", "input_features")
+    read = {key: batch[key] for key in batch if key in names or key.startswith("encoder_")}
+    options = {"max_new_tokens": 6, "do_sample": False, "disable_compile": True, **more}
+    made: Tensor = model.generate(**read, **options)
+    return made
 
 
 def thin_layers(
@@ -208,4 +224,14 @@ def change(model: nn.Module, own: Any, by: Tensor) -> None:
                 part.bias[rows] = matrix @ part.bias[rows]
 
 
-Check = Callable[[str], None]
+def forward_of(family: str, name: str) -> str:
+    """How transformers writes the forward of a class, without remarks and types."""
+    there = import_module(f"transformers.models.{family}.modeling_{family}")
+    source = textwrap.dedent(inspect.getsource(getattr(there, name).forward))
+    function: Any = ast.parse(source).body[0]
+    if ast.get_docstring(function):
+        del function.body[0]
+    function.returns = None
+    for part in function.args.args + [function.args.kwarg]:
+        part.annotation = None
+    return ast.unparse(function)

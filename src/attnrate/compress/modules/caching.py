@@ -13,13 +13,13 @@ Tensor = torch.Tensor
 
 
 def remembered(
-    cache: Any, layer: int, cross: bool, make: Callable[[], tuple[Tensor, Tensor]]
+    cache: Any, layer: int | None, cross: bool, make: Callable[[], tuple[Tensor, Tensor]]
 ) -> tuple[Tensor, Tensor]:
     """The keys and values of all tokens so far.
 
     Args:
         cache: The cache that the model passes on, of one kind or of both; None without one.
-        layer: The number of the layer in the cache.
+        layer: The number of the layer in the cache; None in an encoder, which has none.
         cross: Whether the layer attends to the tokens of an encoder.
         make: Makes the keys and values of the tokens that the layer was given.
 
@@ -27,18 +27,19 @@ def remembered(
         Keys (batch, heads, S, size) and values (batch, heads, S, value_size).
 
     """
-    if cache is None:
-        return make()
     both = hasattr(cache, "cross_attention_cache")
-    if not both:
-        own = cache
-    else:
-        own = cache.cross_attention_cache if cross else cache.self_attention_cache
-    if both and cross and cache.is_updated.get(layer):
+    # a cache of one kind holds the tokens that are written, and no others
+    if cache is None or (cross and not both):
+        return make()
+    if not cross:
+        own = cache.self_attention_cache if both else cache
+        key, value = own.update(*make(), layer)
+        return key, value
+    own = cache.cross_attention_cache
+    if cache.is_updated.get(layer):
         return own.layers[layer].keys, own.layers[layer].values
     key, value = own.update(*make(), layer)
-    if both and cross:
-        cache.is_updated[layer] = True
+    cache.is_updated[layer] = True
     return key, value
 
 
