@@ -1,4 +1,4 @@
-"""Generation settings beside the weights: what is written is read again, and none where none are."""
+"""Generation settings beside the weights: what is written is read again, as it was."""
 
 import json
 

@@ -113,7 +113,8 @@ MAKERS: dict[str, Callable[[], Small]] = {
     "own-vit": _own_vit,
     "own-seq2seq": _own_seq2seq,
     "plain": lambda: Small(
-        Plain(), {"x": torch.randn(4, 11, 24, generator=torch.Generator().manual_seed(4))}
+        nn.Sequential(Plain()),
+        {"input": torch.randn(4, 11, 24, generator=torch.Generator().manual_seed(4))},
     ),
     "torch": lambda: Small(
         nn.TransformerEncoder(nn.TransformerEncoderLayer(24, 4, 20, batch_first=True), 2),

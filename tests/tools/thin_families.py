@@ -232,6 +232,6 @@ def forward_of(family: str, name: str) -> str:
     if ast.get_docstring(function):
         del function.body[0]
     function.returns = None
-    for part in function.args.args + [function.args.kwarg]:
+    for part in [*function.args.args, function.args.kwarg]:
         part.annotation = None
     return ast.unparse(function)

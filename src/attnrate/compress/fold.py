@@ -96,8 +96,11 @@ def require_thin(model: nn.Module, own: Projections) -> None:
 
 def _thin(model: nn.Module, own: Projections, parts: Parts) -> nn.Module:
     """The thin module in place of a layer; an InputError where its family has none."""
-    old = model.get_submodule(path_of(own.site.name))
-    thin = next(filter(None, (family(old, parts) for family in FAMILIES)), None)
+    path = path_of(own.site.name)
+    # a model that is one attention layer and nothing else has no place to put another
+    inside = any(name == path for name, _ in model.named_modules())
+    old = model.get_submodule(path) if inside else model
+    thin = next(filter(None, (family(old, parts) for family in FAMILIES)), None) if inside else None
     factor = getattr(thin, "query_factor", 1.0)
     same = (own.key.factor, own.value.factor) == (1.0, 1.0)
     if thin is None or not same or abs(own.query.factor / factor - 1) > _SAME:

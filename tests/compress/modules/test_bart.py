@@ -24,7 +24,7 @@ def test_keys_of_the_encoder_are_in_no_cache():
 
 
 def test_the_queries_of_whisper_are_divided_and_not_its_logits():
-    model, batch, found = known("whisper")
+    model, _, found = known("whisper")
     for own in found.found.projections.values():
         assert own.query.factor == pytest.approx(8**-0.5, rel=1e-12)
         assert own.key.factor == own.value.factor == 1.0

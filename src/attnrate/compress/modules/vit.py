@@ -48,4 +48,6 @@ class ThinViT(StandIn):
 
 def thin(module: nn.Module, parts: Parts) -> nn.Module | None:
     """The thin layer in place of a ViTAttention; None for any other module."""
-    return standing_in(ThinViT, module, parts) if is_of(module, {"vit": "ViT"}, "Attention") else None
+    return (
+        standing_in(ThinViT, module, parts) if is_of(module, {"vit": "ViT"}, "Attention") else None
+    )
