@@ -1,6 +1,7 @@
 """A compression as a user asks for it: sizes, reports that are true, and what is refused."""
 
 import pytest
+import thin_families
 import torch
 from rotary_tiny import tiny_llama, tokens
 from small_models import Small, small
@@ -78,6 +79,33 @@ def test_a_cut_that_changes_the_output_by_far_does_not_pay_and_says_what_it_need
     assert first.endswith("it needs larger heads or repair.")
 
 
+def test_a_cache_is_that_of_the_decoder_alone():
+    done = ar.compress(thin_families.made("t5"), thin_families.given("t5", 4), size=4, values=True)
+    assert [layer.in_cache for layer in done.layers] == [False] * 2 + [True] * 4
+    # 4 layers, 3 heads, keys and values of 6, then of 4, 8 bytes
+    assert "768 bytes per token in the cache instead of 1,152" in str(done)
+    assert done.bytes == 6 * 3 * 8 * 8
+    assert done.has_cache
+    assert not ar.compress(small("bert").model, given("bert")[1], size=4).has_cache
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bart", "whisper"])
+def test_all_steps_go_through_families_with_a_cache(name):
+    model, inputs = thin_families.made(name), thin_families.given(name, 4)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    done = ar.compress(model, inputs, size=4, values=True, repair=4, together=3)
+    whole, made = (
+        thin_families.output(x, {k: v[-3:] for k, v in inputs.items()}) for x in (model, done.model)
+    )
+    assert done.held_out == 3
+    found = float((made.float() - whole.float()).norm() / whole.float().norm())
+    assert done.change == pytest.approx(found, rel=1e-5)
+    assert done.change != done.change_cut
+    assert all(torch.equal(x, before[key]) for key, x in model.state_dict().items())
+    thin = thin_families.text(done.model, thin_families.given(name))
+    assert thin.shape[0] == 4
+
+
 def test_sizes_are_a_size_a_list_a_share_or_an_advice():
     model, inputs = given("own-vit")
     advice = ar.advise(ar.profile(model.model, inputs, cut_inputs=2), budget=7)
@@ -141,7 +169,7 @@ def test_too_few_tokens_say_how_many_are_needed():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("roberta", "no thin module for its class: got 'RobertaSelfAttention'"),
+        ("plain", "no thin module for its class: got 'Plain'"),
         ("albert", "its weights serve several layers"),
         ("torch", "MultiheadAttention keeps its weights otherwise"),
     ],

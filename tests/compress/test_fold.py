@@ -1,5 +1,7 @@
 """Thin heads in real modules: fewer parameters, and what the edit of the watcher gives."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small_models import small
@@ -107,6 +109,16 @@ def test_a_decoder_with_thin_cross_attention_decodes_as_its_forward_says():
 
 
 def test_a_family_without_a_thin_module_is_named():
-    given, known = known_of("gpt2")
-    with pytest.raises(InputError, match="GPT2Attention"):
+    given, known = known_of("plain")
+    with pytest.raises(InputError, match=r"no thin module for its class: got 'Plain'.*GPT-2"):
         fold(given.model, thin_layers(known, 3))
+
+
+def test_a_factor_of_the_queries_that_the_thin_module_does_not_have_is_refused():
+    given, known = known_of("bert")
+    layers = thin_layers(known, 3)
+    name, layer = next(iter(layers.items()))
+    halved = replace(layer.projections.query, factor=0.5)
+    wrong = replace(layer, projections=replace(layer.projections, query=halved))
+    with pytest.raises(InputError, match="there is no thin module"):
+        fold(given.model, layers | {name: wrong})

@@ -57,6 +57,19 @@ def test_weights_and_biases_make_the_vectors_that_the_model_uses(name):
             torch.testing.assert_close(ours.float(), made, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5"])
+def test_padding_in_the_first_input_hides_no_part(name):
+    given = small(name)
+    turned = {key: value.flip(0).roll(2, 0) for key, value in given.batch.items()}
+    assert not bool(turned["attention_mask"][0].all())
+    found = find(Watcher(given.model), turned)
+    plain = find(Watcher(given.model), given.batch)
+    assert found.refused == ()
+    for one, two in zip(found.projections.values(), plain.projections.values(), strict=True):
+        assert (one.output.path, one.query.path) == (two.output.path, two.query.path)
+        assert torch.equal(one.output.features, two.output.features)
+
+
 def test_keys_that_lie_between_queries_and_values_of_a_head_are_found_there():
     _, _, found = found_in("neox", plain=True)
     first = next(iter(found.projections.values()))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from rotary_tiny import tiny_llama, tokens
 from small_models import small
+from thin_families import given, made, text, writes
 from tokenizers import Tokenizer, models
 
 import attnrate as ar
@@ -83,6 +84,50 @@ def test_a_language_model_comes_back_with_generate_its_pairs_and_its_tied_weight
     assert torch.equal(
         opened.model.layers[1].self_attn.pairs, done.model.model.layers[1].self_attn.pairs
     )
+
+
+def of_family(name: str) -> Compressed:
+    """A small model of a family cut to heads of size 4."""
+    return ar.compress(made(name), given(name, 4), size=4, values=True)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "name", ["gpt2", "roberta", "distilbert", "bart", "m2m_100", "marian", "whisper", "mt5"]
+)
+def test_families_of_transformers_come_back_with_tied_weights_and_write_the_same(
+    name: str, tmp_path: Path
+) -> None:
+    done = of_family(name)
+    opened = ar.load_model(done.save(tmp_path / "thin"), dtype="auto").model
+    assert same(opened, done.model)
+    assert done.parameters == sum(x.numel() for x in opened.parameters())
+    if not writes(opened):
+        return
+    ours, theirs = (each.get_input_embeddings().weight for each in (opened, done.model))
+    tied = [each.get_output_embeddings().weight for each in (opened, done.model)]
+    assert (ours is tied[0]) == (theirs is tied[1]) == (name != "mt5")
+    assert torch.equal(text(opened, given(name)), text(done.model, given(name)))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_how_a_model_writes_comes_back_too(tmp_path: Path) -> None:
+    done = of_family("bart")
+    plain = text(done.model, given("bart"))
+    done.model.generation_config.decoder_start_token_id = 7
+    done.model.generation_config.suppress_tokens = plain[:, 1:].unique().tolist()
+    other = text(done.model, given("bart"))
+    assert not torch.equal(other, plain)
+    opened = ar.load_model(done.save(tmp_path / "thin"), dtype="auto").model
+    assert torch.equal(text(opened, given("bart")), other)
+
+
+def test_a_model_with_two_sequences_is_opened_in_a_fresh_process(tmp_path: Path) -> None:
+    done = of_family("t5")
+    opened = ar.load_model(done.save(tmp_path / "thin"), dtype="auto").model
+    assert same(opened, done.model)
+    assert [path.name for path in tmp_path.iterdir()] == ["thin"]
+    assert torch.equal(text(opened, given("t5")), text(done.model, given("t5")))
 
 
 @pytest.mark.usefixtures("at_once")

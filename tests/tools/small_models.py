@@ -74,6 +74,20 @@ def _own_seq2seq() -> Small:
     return Small(model, {"source": source, "target": source.flip(0)[:, :7].clamp(min=3)})
 
 
+class Plain(nn.Module):
+    """Attention of a class that belongs to no family."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(24, 24) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (p(x).unflatten(-1, (3, 8)).transpose(1, 2) for p in (self.q, self.k, self.v))
+        made = nn.functional.scaled_dot_product_attention(q, k, v)
+        out: Tensor = self.o(made.transpose(1, 2).flatten(2))
+        return out
+
+
 MAKERS: dict[str, Callable[[], Small]] = {
     "bert": lambda: _of("Bert", words(), **TEXT),
     "mpnet": lambda: _of("MPNet", words(), bos_token_id=1, **TEXT),
@@ -98,6 +112,10 @@ MAKERS: dict[str, Callable[[], Small]] = {
     "albert": lambda: _of("Albert", words(), **TEXT, embedding_size=12),
     "own-vit": _own_vit,
     "own-seq2seq": _own_seq2seq,
+    "plain": lambda: Small(
+        nn.Sequential(Plain()),
+        {"input": torch.randn(4, 11, 24, generator=torch.Generator().manual_seed(4))},
+    ),
     "torch": lambda: Small(
         nn.TransformerEncoder(nn.TransformerEncoderLayer(24, 4, 20, batch_first=True), 2),
         {"src": torch.randn(4, 11, 24, generator=torch.Generator())},

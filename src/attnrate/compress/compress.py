@@ -13,6 +13,7 @@ from torch import nn
 
 from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
+from attnrate.compress.generation import writes
 from attnrate.compress.measured import Judged, Models, measured
 from attnrate.compress.modules.llama import attention_layers, with_layers
 from attnrate.compress.modules.maps import maps_of
@@ -25,6 +26,7 @@ from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
 from attnrate.compress.sizes import Target, Wanted, Whole, require_tokens
 from attnrate.compress.timing import SECONDS, require_seconds
+from attnrate.compress.tokens import tokens_of
 from attnrate.compress.trial import Split, change, outputs, split
 from attnrate.errors import InputError, require_choice, require_number, require_whole
 from attnrate.fitting.provenance import provenance
@@ -167,7 +169,7 @@ def compress(
                 shared,
                 'Leave shared out, and save in the format "attnrate".',
             )
-        tokens = _tokens(parts.own, known)
+        tokens = tokens_of(parts.own, known.length)
         if known.rotary and together:
             raise InputError(
                 "together is for heads without a rotary embedding",
@@ -186,7 +188,8 @@ def compress(
         asked_for = _Asked(plan, own, repair, together, shared, seed)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
     with Progress("measuring the smaller model", wanted=progress, after=QUIET):
-        models = Models(module, done.closed, done.model, known.cached)
+        cached = any(layer.in_cache for layer in done.layers)
+        models = Models(module, done.closed, done.model, cached)
         found = measured(models, parts.held, judge, timing)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}
@@ -207,7 +210,7 @@ def compress(
         tokens=tokens,
         held_out=sum(batches.size(batch) for batch in parts.held),
         measured=found,
-        has_cache=known.cached,
+        has_cache=cached,
         rotary=known.rotary,
         left=known.left,
         folder=model.folder if isinstance(model, LoadedModel) else None,
@@ -346,7 +349,8 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
         sizes = each.size, each.value_size
         felt = each.before, each.before if each.after is None else each.after
         layer = _layer(each.name, known, sizes, parts, felt, each.objective)
-        layers.append(replace(layer, added=_count(maps)))
+        cached = known.cached if maps else getattr(thin, "in_cache", False)
+        layers.append(replace(layer, added=_count(maps), in_cache=cached))
     return _Done(done.model, closed, tuple(layers), cut, now, done.outputs)
 
 
@@ -425,28 +429,6 @@ def _count(parts: Sequence[nn.Module]) -> int:
     """The number of parameters of parts; one that serves several counts once."""
     seen = {id(x): x.numel() for part in parts for x in part.parameters()}
     return sum(seen.values())
-
-
-def _tokens(given: Sequence[Batch], known: _Layers) -> int:
-    """The number of tokens in batches, without padding."""
-    total = 0
-    for batch in given:
-        kept = batches.kept(batch, "attention_mask")
-        if kept is not None:
-            total += int(kept.sum())
-        elif not isinstance(batch, Tensor) and "input_ids" in batch:
-            total += batch["input_ids"].numel()
-        else:
-            total += batches.size(batch) * known.length
-    return total
-
-
-def writes(model: nn.Module) -> bool:
-    """Whether a model writes token by token, and keeps keys and values for that."""
-    config = getattr(model, "config", None)
-    named = ("is_decoder", "is_encoder_decoder")
-    can = getattr(model, "can_generate", None)
-    return any(getattr(config, name, False) is True for name in named) or bool(can and can())
 
 
 def _trial(batch: Batch) -> Batch:

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnrate.compress.compress import writes
 from attnrate.compress.export_llama import ExportError
+from attnrate.compress.generation import writes
 from attnrate.compress.onnx_graph import (
     FILE,
     axes_of,

@@ -15,6 +15,7 @@ from attnrate.compress.values import ValueFactors
 from attnrate.errors import InputError
 
 Tensor = torch.Tensor
+_SAME = 1e-4  # a factor of queries is measured by running the model, in its own precision
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,10 @@ def fold(model: nn.Module, layers: Mapping[str, ThinLayer]) -> nn.Module:
 
 
 def thin_parts(layer: ThinLayer) -> Parts:
-    """The thin Linear parts of a layer, with weights and biases cut."""
+    """The thin Linear parts of a layer, with weights and biases cut.
+
+    A factor that the model multiplies its queries by is not in them: the thin layer has it, too.
+    """
     own, content, values = layer.projections, layer.content, layer.values
     site = own.site
     X, Y = (None, None) if content is None or own.behind else (content.X, content.Y)
@@ -105,15 +109,20 @@ def require_thin(model: nn.Module, own: Projections) -> None:
 
 def _thin(model: nn.Module, own: Projections, parts: Parts) -> nn.Module:
     """The thin module in place of a layer; an InputError where its family has none."""
-    factors = {own.query.factor, own.key.factor, own.value.factor}
-    old = model.get_submodule(path_of(own.site.name))
-    thin = None if factors != {1.0} else next(filter(None, (f(old, parts) for f in FAMILIES)), None)
-    if thin is None:
+    path = path_of(own.site.name)
+    # a model that is one attention layer and nothing else has no place to put another
+    inside = any(name == path for name, _ in model.named_modules())
+    old = model.get_submodule(path) if inside else model
+    thin = next(filter(None, (family(old, parts) for family in FAMILIES)), None) if inside else None
+    factor = getattr(thin, "query_factor", 1.0)
+    same = (own.key.factor, own.value.factor) == (1.0, 1.0)
+    if thin is None or not same or abs(own.query.factor / factor - 1) > _SAME:
         raise InputError(
             f"the weights of {own.site.name} cannot be cut: there is no thin module for its class",
             type(old).__name__,
-            "BERT, MPNet and ViT of transformers and attnrate's own models have one, and rotary "
-            "decoders built as Llama or Qwen3 are.",
+            "Of transformers BART, BERT, DistilBERT, GPT-2, MPNet, T5, ViT, Whisper and others "
+            "built alike have one, and rotary decoders built as Llama or Qwen3 are; so have "
+            "attnrate's own models.",
         )
     return thin.train(old.training)
 
@@ -156,7 +165,8 @@ def _making(own: Slice, cut: Tensor | None) -> nn.Linear:
     if cut is not None:
         weight = cut.mT @ weight
         bias = (cut.mT @ bias[..., None])[..., 0]
-    return _linear(weight.flatten(0, 1), bias.flatten(), own.part)
+    made = weight.flatten(0, 1) / own.factor
+    return _linear(made, bias.flatten() / own.factor, own.part)
 
 
 def _linear(weight: Tensor, bias: Tensor, like: nn.Module) -> nn.Linear:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from attnrate.compress.fold import put
+from attnrate.compress.generation import read_generation
 from attnrate.compress.modules import FAMILIES, Parts
 from attnrate.compress.modules.llama import ThinLlamaAttention, ThinShape
 from attnrate.compress.modules.maps import HeadMap
@@ -135,6 +136,7 @@ def open_folder(folder: Path) -> nn.Module:
     with opened(path, "the weights of the compressed model are truncated or corrupt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     _fill(model, tensors, said.get("same", {}), path)
+    read_generation(model, folder)
     return model.eval()
 
 

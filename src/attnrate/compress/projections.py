@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import nn
 
 from attnrate.compress.held import Held
@@ -154,7 +154,8 @@ class _Open:
 
     site: Site
     parts: tuple[Slice, Slice, Slice]
-    mixed: Float[Tensor, "tokens features"]
+    mixed: Float[Tensor, "seen features"]
+    seen: Bool[Tensor, " tokens"]
     behind: bool
 
 
@@ -191,7 +192,9 @@ class _Search:
         mixed = torch.cat(
             [held.weights(held.query[:, :, p], key, p) @ value for p in held.blocks()], 2
         )
-        self._open.append(_Open(site, found, _tokens(mixed), site.rotary and not plain))
+        # what padding gives is never used, and models differ in it
+        seen = held.counted.flatten() > 0
+        self._open.append(_Open(site, found, _tokens(mixed)[seen], seen, site.rotary and not plain))
 
     def result(self) -> tuple[dict[str, Projections], list[Refusal]]:
         """The projections of the layers for which all four were found, and the others."""
@@ -260,6 +263,9 @@ class _Search:
     def _output(self, each: _Open) -> Slice | None:
         for part, taken in self._took:
             for tokens in _layouts(taken):
+                if len(tokens) != len(each.seen):
+                    continue
+                tokens = tokens[each.seen]
                 features = _matched(tokens, each.mixed, _SAME_OUTPUT)
                 if features is None or features.numel() != tokens.shape[1]:
                     continue

@@ -58,6 +58,8 @@ class CompressedLayer:
             for a rotary layer; None where only values were cut.
         added: The number of parameters that it gained to project queries and keys behind their
             norms, which leave the weights of both whole; 0 where these weights were cut.
+        in_cache: Whether its keys and values are kept while the model writes token by token: those
+            of an encoder's self attention are not.
 
     Examples:
         >>> import torch
@@ -82,6 +84,7 @@ class CompressedLayer:
     change: float | None
     objective: str | None
     added: int = 0
+    in_cache: bool = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -309,9 +312,11 @@ class Compressed(Shown):
         steps = [f"{alone} steps in each layer"] * bool(alone)
         steps += [f"{together} steps in all layers at once"] * bool(together)
         after = f", by {percent(self.change)} after repair ({', '.join(steps)})" if steps else ""
+        cached = [layer for layer in self.layers if layer.in_cache]
         cache = (
-            f", {self.bytes:,} bytes per token in the cache instead of {self.bytes_before:,}"
-            if self.has_cache
+            f", {sum(x.bytes for x in cached):,} bytes per token in the cache instead of "
+            f"{sum(x.bytes_before for x in cached):,}"
+            if cached
             else ""
         )
         lines = [

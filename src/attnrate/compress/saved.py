@@ -16,6 +16,7 @@ from attnrate.compress.compress import projections_of
 from attnrate.compress.export_llama import export_llama
 from attnrate.compress.export_onnx import export_onnx
 from attnrate.compress.fold import path_of
+from attnrate.compress.generation import write_generation
 from attnrate.compress.modules.llama import ThinLlamaAttention
 from attnrate.compress.modules.maps import maps_of
 from attnrate.compress.modules.normed import ThinNormedAttention
@@ -118,6 +119,7 @@ def _write(done: Compressed, settings: Mapping[str, Any], folder: Path) -> None:
     # it makes files that only their owner reads
     (folder / WEIGHTS).chmod((folder / SETTINGS).stat().st_mode)
     write_config(done.model, folder)
+    write_generation(done.model, folder)
     copy_tokenizer(done.folder, folder)
 
 

@@ -235,12 +235,15 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
 
 
 def padding(batch: Batch, shape: tuple[int, ...]) -> Tensor | None:
-    """Which tokens of an output of that shape (inputs, T) are no padding; None where all count."""
-    for name in ("decoder_attention_mask", "attention_mask"):
-        found = kept(batch, name)
-        if found is not None and tuple(found.shape) == shape:
-            return found
-    return None
+    """Which tokens of an output of that shape (inputs, T) are no padding; None where all count.
+
+    A model with a decoder gives something for each token of that, whatever the length of the other
+    sequence.
+    """
+    named = [] if isinstance(batch, Tensor) else [*batch]
+    decodes = any(name.startswith("decoder_") for name in named)
+    found = kept(batch, "decoder_attention_mask" if decodes else "attention_mask")
+    return found if found is not None and tuple(found.shape) == shape else None
 
 
 def run(model: nn.Module, batch: Batch) -> Any:

@@ -1,10 +1,11 @@
 """Asking the attention interface of transformers, by which a user chooses eager, sdpa or flash."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
+
+from attnrate.compress.modules.standing import Attention
 
 Tensor = torch.Tensor
 
@@ -18,7 +19,7 @@ def attend(
     dropout: float,
     scaling: float,
     more: dict[str, Any],
-    plain: Callable[..., Any] | None = None,
+    plain: Attention | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """What the attention function of the model's settings gives, tokens before heads.
 
@@ -31,7 +32,7 @@ def attend(
         dropout: The share of weights that training leaves out.
         scaling: The factor of the logits.
         more: Further arguments that the model passes on.
-        plain: The function for "eager"; by default that of this file, for keys of every head.
+        plain: The function for "eager"; by default `plain` of a layer that is a StandIn.
 
     Returns:
         The outputs (batch, T, heads, value_size), and the weights where the function gives them.
@@ -39,31 +40,9 @@ def attend(
     """
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-    settings: Any = module.config
     table: Any = ALL_ATTENTION_FUNCTIONS
-    function: Callable[..., Any] = table.get_interface(
-        settings._attn_implementation, plain or eager
+    given: Any = module
+    function: Attention = table.get_interface(
+        given.config._attn_implementation, plain or given.plain
     )
-    made: tuple[Tensor, Tensor | None] = function(
-        module, query, key, value, mask, dropout=dropout, scaling=scaling, **more
-    )
-    return made
-
-
-def eager(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    **_: Any,
-) -> tuple[Tensor, Tensor]:
-    """Attention by plain products, which gives its weights as well."""
-    logits = query @ key.mT * scaling
-    if attention_mask is not None:
-        logits = logits + attention_mask
-    weights = logits.softmax(-1, dtype=torch.float32).to(query.dtype)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    return (weights @ value).transpose(1, 2).contiguous(), weights
+    return function(module, query, key, value, mask, dropout=dropout, scaling=scaling, **more)

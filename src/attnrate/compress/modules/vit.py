@@ -1,19 +1,19 @@
 """Thin self attention of ViT, as transformers writes it."""
 
-import sys
 from typing import Any
 
 import torch
 from torch import nn
 
+from attnrate.compress.modules.caching import by_heads
 from attnrate.compress.modules.interface import attend
 from attnrate.compress.modules.parts import Parts
+from attnrate.compress.modules.standing import StandIn, is_of, standing_in
 
 Tensor = torch.Tensor
-_FILE = "transformers.models.vit.modeling_vit"
 
 
-class ThinViTAttention(nn.Module):
+class ThinViT(StandIn):
     """Attention of ViT with queries and keys of one size and values of another.
 
     Args:
@@ -23,11 +23,9 @@ class ThinViTAttention(nn.Module):
     """
 
     def __init__(self, module: nn.Module, parts: Parts) -> None:
-        super().__init__()
+        super().__init__(module, parts)
         given: Any = module
-        self.config = given.config
         self.num_attention_heads = parts.heads
-        self.size, self.value_size = parts.size, parts.value_size
         self.attention_dropout, self.scaling = given.attention_dropout, given.scaling
         self.is_causal = False
         self.q_proj, self.k_proj, self.v_proj = parts.query, parts.key, parts.value
@@ -38,14 +36,9 @@ class ThinViTAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend within a sequence; takes and gives what a ViTAttention does."""
         lead = hidden_states.shape[:-1]
-        query, key, value = (
-            part(hidden_states).view(*lead, -1, size).transpose(1, 2)
-            for part, size in (
-                (self.q_proj, self.size),
-                (self.k_proj, self.size),
-                (self.v_proj, self.value_size),
-            )
-        )
+        query = by_heads(self.q_proj(hidden_states), self.size)
+        key = by_heads(self.k_proj(hidden_states), self.size)
+        value = by_heads(self.v_proj(hidden_states), self.value_size)
         dropout = self.attention_dropout if self.training else 0.0
         output, weights = attend(
             self, query, key, value, attention_mask, dropout, self.scaling, kwargs
@@ -55,7 +48,6 @@ class ThinViTAttention(nn.Module):
 
 def thin(module: nn.Module, parts: Parts) -> nn.Module | None:
     """The thin layer in place of a ViTAttention; None for any other module."""
-    there: Any = sys.modules.get(_FILE)
-    if there is None or type(module) is not there.ViTAttention:
-        return None
-    return ThinViTAttention(module, parts)
+    return (
+        standing_in(ThinViT, module, parts) if is_of(module, {"vit": "ViT"}, "Attention") else None
+    )
