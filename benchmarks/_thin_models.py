@@ -156,6 +156,7 @@ def translator_task(data: Sentences) -> Task:
         return {"bleu": found.bleu, "test_loss": float(found.test_loss or torch.nan)}
 
     sources, targets = zip(*data.train[:: len(data.train) // INPUTS][:INPUTS], strict=True)
-    pairs = Pairs(sources, targets, whole.specials, TOKENS)  # shuffled, since the last are held out
+    specials = Seq2Seq(whole).specials
+    pairs = Pairs(sources, targets, specials, TOKENS)  # shuffled, since the last are held out
     own = [{"source": source, "target": target} for source, target in pairs.batches(0)]
     return Task("translator", "bleu", whole.m_h, own, make, train, judge)

@@ -93,6 +93,8 @@ def test_a_profile_of_a_decoder_says_the_sizes_of_the_model_with_its_head(tmp_pa
     assert done.returncode == 0, done.stderr
     sizes = [row["size"] for row in json.loads(done.stdout)["report"][1:]]
     assert sizes == [min(12, -(-layer.size // 4) * 4) for layer in advice.layers]
+
+
 @pytest.mark.slow
 def test_an_encoder_is_written_for_onnxruntime_and_a_decoder_is_refused_before_the_cut(
     model: Path, ids: Path, tmp_path: Path

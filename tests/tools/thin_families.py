@@ -68,6 +68,7 @@ WRITER = {"is_decoder": True, "add_cross_attention": True}
 #: Class of transformers, its settings, the kind of inputs
 MODELS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "gpt2": ("GPT2LMHeadModel", DECODER, "text"),
+    "gpt2-untied": ("GPT2LMHeadModel", DECODER | {"tie_word_embeddings": False}, "text"),
     "gpt2-cross": ("GPT2LMHeadModel", DECODER | {"add_cross_attention": True}, "read"),
     "gpt2-float32": ("GPT2LMHeadModel", DECODER | {"reorder_and_upcast_attn": True}, "text"),
     "bert": ("BertModel", TEXT, "text"),
@@ -100,7 +101,7 @@ MODELS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "whisper": ("WhisperForConditionalGeneration", SPEECH, "speech"),
     "t5": ("T5ForConditionalGeneration", POSITIONS, "both"),
     "t5-encoder": ("T5EncoderModel", POSITIONS, "text"),
-    "mt5": ("MT5ForConditionalGeneration", POSITIONS | {"tie_word_embeddings": False}, "both"),
+    "mt5": ("MT5ForConditionalGeneration", POSITIONS, "both"),
 }
 LENGTHS, OTHERS = (7, 11, 4, 9), (6, 5, 8, 3)
 

@@ -169,7 +169,7 @@ def opened_again(model: nn.Module, file: Path, given: Sequence[Mapping[str, Tens
     """Run a file of ONNX in a fresh process, and hold all its outputs against the model's.
 
     Args:
-        model: The model of which the file was made.
+        model: The model that the file was made from.
         file: The file.
         given: Graph inputs of each trial.
 

@@ -77,7 +77,7 @@ def graph_inputs(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
                 "Pass one value for each token.",
             )
         named[name] = value if value.is_floating_point() else value.long()
-    return dict(batches.placed(model, named))  # type: ignore[arg-type]
+    return dict(batches.placed(model, named))
 
 
 def axes_of(named: Mapping[str, Tensor]) -> dict[str, dict[int, str]]:

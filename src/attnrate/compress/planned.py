@@ -3,8 +3,8 @@
 Each layer is cut alone to each of its candidate sizes, and the change of the model's output is
 measured on some calibration inputs. `allocate` finds the sizes with the least sum of squares for
 all budgets at once. What all layers change when they are cut at once is measured again: for a
-budget, of these sizes beside one size for all layers, of which the better is taken; for a change,
-by bisection along the front on all calibration inputs.
+budget, of these sizes and of one size for all layers, and the better is taken; for a change, by
+bisection along the front on all calibration inputs.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,6 @@ this room, and everything else from the class of the whole layer.
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, ClassVar, TypeAlias, cast
 
 import torch
@@ -79,8 +78,14 @@ def is_of(module: nn.Module, families: Mapping[str, str], last: str) -> bool:
     return names.get(kind.__module__) == kind.__qualname__
 
 
-@cache
+_MADE: dict[tuple[type[StandIn], type[nn.Module]], type[StandIn]] = {}
+
+
 def _both(thin: type[StandIn], whole: type[nn.Module]) -> type[StandIn]:
+    """The class that is of both, made once."""
+    known = _MADE.get((thin, whole))
+    if known is not None:
+        return known
     own = {
         "__doc__": thin.__doc__,
         "__module__": thin.__module__,
@@ -88,7 +93,8 @@ def _both(thin: type[StandIn], whole: type[nn.Module]) -> type[StandIn]:
         "__reduce__": lambda self: (_empty, (thin, whole), self.__dict__),
         "whole": whole,
     }
-    return cast(type[StandIn], type(f"Thin{whole.__name__}", (thin, whole), own))
+    made = cast(type[StandIn], type(f"Thin{whole.__name__}", (thin, whole), own))
+    return _MADE.setdefault((thin, whole), made)
 
 
 def _empty(thin: type[StandIn], whole: type[nn.Module]) -> StandIn:
