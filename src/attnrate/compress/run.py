@@ -2,7 +2,7 @@
 
 The closed forms differ little, and which is best differs from model to model. So all are computed,
 each layer's and the whole model's change is measured on some of the inputs, and the best is taken;
-the record says which.
+the record says which. On half of these inputs all are compared, on the others the best two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,10 @@ from attnrate.spectra.cut import kept_tokens, run_cut
 from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
-_TRIED = 8  # inputs on which closed forms are compared
+_TRIED = 8  # inputs on which closed forms are compared at most
+_LEAST = 4  # and at least, where there are so many
+_SHARE = 6  # one input of so many is tried, since each costs several forward passes
+_LEFT = 2  # closed forms that are compared on the second half of these
 _AT_ONCE = 8  # layers whose calls on all inputs are kept in memory
 PER_LAYER = "per layer"
 
@@ -66,7 +69,8 @@ class Choice:
         objectives: The objective from which each layer's cut is.
         rule: "per layer" where each layer has that with the least error of its own, else the one
             objective of all layers.
-        changes: The relative change of the model's output on the inputs tried, by rule.
+        changes: The relative change of the model's output, by rule, on half of the inputs tried;
+            of the two that change least there, `rule` is the better one on all of them.
         errors: The relative change of each layer's own output on the inputs tried.
 
     """
@@ -146,7 +150,8 @@ def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = No
 
     """
     watcher = Watcher(model)
-    found = find(watcher, given[0])
+    first = given[0]
+    found = find(watcher, batches.pick(first, [0]) if batches.is_separable(first) else first)
     if not found.projections:
         why = "; ".join(f"{each.name}: {each.reason}" for each in found.refused[:3])
         raise InputError("no attention layer of this model can be cut", why or "it has none")
@@ -214,8 +219,7 @@ def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
     cuts = {
         rule: {name: forms[name][o] for name, o in chosen.items()} for rule, chosen in rules.items()
     }
-    changes = changes_of(known.watcher, some(known.given, _TRIED), cuts)
-    rule = min(changes, key=lambda each: changes[each])
+    changes, rule = _raced(known, cuts)
     felt = {name: errors[name][o] for name, o in rules[rule].items()}
     return Choice(cuts[rule], rules[rule], rule, changes, felt)
 
@@ -235,7 +239,7 @@ def closed_forms(
 
     """
     own = {o: content(known.moments[name], o, size) for o in OBJECTIVES}
-    tried = known.held[name].pick(_spaced(known.held[name].inputs, _TRIED))
+    tried = known.held[name].pick(_spaced(known.held[name].inputs, _count_tried(known.given)))
     W_O = known.found.projections[name].output.weight
     return own, dict(zip(own, output_error(tried, W_O, [*own.values()]), strict=True))
 
@@ -254,6 +258,43 @@ def changes_of(
         The root of Σ ‖change‖² / Σ ‖output‖² for each cut.
 
     """
+    wrong, size = _squares(watcher, given, cuts)
+    return _relative(wrong, size)
+
+
+def _raced(
+    known: Calibration, cuts: Mapping[str, Mapping[str, Factors]]
+) -> tuple[dict[str, float], str]:
+    """The relative change of the output by every cut, and the name of the best.
+
+    All cuts are measured on half of the inputs tried, and the best two of them on the others, too.
+    """
+    tried = some(known.given, _count_tried(known.given))
+    one_by_one = [batch for each in tried for batch in _apart(each)]
+    wrong, size = _squares(known.watcher, one_by_one[::2], cuts)
+    found = _relative(wrong, size)
+    ahead = sorted(found, key=lambda rule: found[rule])[:_LEFT]
+    more, others = _squares(known.watcher, one_by_one[1::2], {rule: cuts[rule] for rule in ahead})
+    both = {rule: wrong[rule] + more[rule] for rule in ahead}
+    last = _relative(both, size + others)
+    return found, min(last, key=lambda rule: last[rule])
+
+
+def _apart(batch: Batch) -> list[Batch]:
+    """A batch as batches of one input each, where it can be taken apart."""
+    if not batches.is_separable(batch):
+        return [batch]
+    return [batches.pick(batch, [i]) for i in range(batches.size(batch))]
+
+
+def _relative(wrong: Mapping[str, float], size: float) -> dict[str, float]:
+    return {name: (each / max(size, 1e-300)) ** 0.5 for name, each in wrong.items()}
+
+
+def _squares(
+    watcher: Watcher, given: Sequence[Batch], cuts: Mapping[str, Mapping[str, Factors]]
+) -> tuple[dict[str, float], float]:
+    """Σ ‖change‖² of a model's output by each of several cuts, and Σ ‖output‖²."""
     wrong, size = dict.fromkeys(cuts, 0.0), 0.0
     edits = {
         rule: {name: each.projection() for name, each in own.items()} for rule, own in cuts.items()
@@ -267,7 +308,7 @@ def changes_of(
         for rule, edit in edits.items():
             made = output_of(run_cut(watcher, batch, edit)).float()
             wrong[rule] += float((made - whole)[there].square().sum())
-    return {rule: (each / max(size, 1e-300)) ** 0.5 for rule, each in wrong.items()}
+    return wrong, size
 
 
 def cut(
@@ -382,6 +423,12 @@ def _by_layer(
         own = known.held[name].value if values else known.held[name].key
         require_size(size, own.shape[-1])
     return wanted
+
+
+def _count_tried(given: Sequence[Batch]) -> int:
+    """The number of inputs on which closed forms are compared."""
+    count = sum(batches.size(batch) for batch in given)
+    return min(_TRIED, max(_LEAST, count // _SHARE), count)
 
 
 def _spaced(count: int, most: int) -> list[int]:
