@@ -44,8 +44,8 @@ def warned(cell: NotebookNode) -> list[str]:
     return [output.text for output in cell.outputs if output.get("name") == "stderr"]
 
 
-def test_there_are_three_tutorials() -> None:
-    assert [page.name[:2] for page in notebooks.GUIDES] == ["1-", "2-", "3-"]
+def test_there_are_four_tutorials() -> None:
+    assert [page.name[:2] for page in notebooks.GUIDES] == ["1-", "2-", "3-", "4-"]
 
 
 @pytest.mark.slow
