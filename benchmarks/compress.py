@@ -1,10 +1,11 @@
 """Cut heads beside the cuts of others: what becomes of the output of real models.
 
-    python benchmarks/compress.py [minilm8|minilm16|mpnet16|mpnet32 ...]
+    python benchmarks/compress.py [minilm8|minilm16|mpnet16|mpnet32 ...] [--out FILE [--again]]
 
 Queries and keys of all layers are cut at once. Every way is given the same calibration texts and is
 judged on the same held-out texts, which lie between those of calibration in the file. The rivals
-are formulas of our own writing, without training.
+are formulas of our own writing, without training. FILE gets everything measured as JSON, after each
+part; the parts that are in it already are not run again, unless --again is given.
 """
 
 import sys
@@ -16,8 +17,9 @@ if __name__ == "__main__":
 import argparse
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -159,29 +161,33 @@ def projections(factors: Mapping[str, Factors]) -> dict[str, Tensor]:
     return {name: each.projection() for name, each in factors.items()}
 
 
-def table(model: str, size: int) -> None:
-    """One model cut to one size by every way."""
+def table(model: str, size: int) -> dict[str, Any]:
+    """One model cut to one size by every way: the rows, and all else that goes into the file."""
+    begun = time.perf_counter()
     at = setup(model)
     whole = next(iter(at.known.moments.values())).query.shape[-1]
     texts, others = len(at.known.given) * BATCH, len(at.held_out) * BATCH
     print(f"\n{model}: {whole} → {size}; {texts} texts of {LENGTH} tokens, {others} held out")
     print("  way                              change   cosine neighbours", flush=True)
+    rows: list[dict[str, object]] = []
 
-    def row(way: str, cuts: Mapping[str, Tensor]) -> float:
+    def row(by: str, way: str, cuts: Mapping[str, Tensor]) -> float:
         judged = judge(at, cuts)
         print(f"  {way:30} {judged}", flush=True)
+        asked = {"model": model, "whole": whole, "size": size, "by": by, "way": way}
+        rows.append(asked | asdict(judged))
         return judged.change
 
-    least = min(row(way, cuts) for way, cuts in rivals(at, size).items())
+    least = min(row("rival", way, cuts) for way, cuts in rivals(at, size).items())
     start = time.process_time()
     choice = choose(at.known, dict.fromkeys(at.known.moments, size))
     chose = time.process_time() - start
-    without = row("ours, cut", projections(choice.factors))
+    without = row("ours", "ours, cut", projections(choice.factors))
     tried = ", ".join(f"{rule} {change:.3f}" for rule, change in choice.changes.items())
     print(f"    chosen on calibration texts: {choice.rule} ({tried})")
     repaired = repair_layers(at.known, choice.factors, STEPS)
     factors = {name: each.factors for name, each in repaired.items()}
-    row("ours, layers repaired", projections(factors))
+    row("ours", "ours, layers repaired", projections(factors))
     cpu = time.process_time()
     steps = SETTINGS[model][2]
     done = distil(
@@ -193,24 +199,32 @@ def table(model: str, size: int) -> None:
         steps,
     )
     cpu = (time.process_time() - cpu) / len(factors)
-    after = row("ours, then all together", projections(done.factors))
+    after = row("ours", "ours, then all together", projections(done.factors))
     each = sum(one.seconds for one in repaired.values()) / len(repaired)
     print(f"    a layer by itself {each:.1f} s, all together {cpu:.1f} s a layer ({steps} steps)")
-    _report.require(
-        without <= least, f"cut without repair {without:.3f}, best rival {least:.3f}: not worse"
-    )
-    _report.require(
-        after <= BAR * least,
-        f"with repair {after / least:.2f} of the best rival's change: at most {BAR} (aim {AIM})",
-    )
-    _report.require(each + cpu <= 20, f"repair takes {each + cpu:.1f} s a layer: at most 20")
     passes = (at.moments + chose) / at.forward
-    _report.require(
-        passes <= 3, f"the cut takes {passes:.2f} forward passes of its calibration: at most 3"
-    )
+    requirements = {
+        f"cut without repair {without:.3f}, best rival {least:.3f}: not worse": without <= least,
+        f"with repair {after / least:.2f} of the best rival's change: at most {BAR} (aim {AIM})": (
+            after <= BAR * least
+        ),
+        f"repair takes {each + cpu:.1f} s a layer: at most 20": each + cpu <= 20,
+        f"the cut takes {passes:.2f} forward passes of its calibration: at most 3": passes <= 3,
+    }
+    _report.all_required(requirements)
+    measured = {
+        "rows": rows,
+        "texts": {"calibration": texts, "held_out": others, "tokens": LENGTH},
+        "chosen": {"rule": choice.rule, "changes": dict(choice.changes)},
+        "steps": {"layer": STEPS, "together": steps},
+        "layer_seconds": {"layer": each, "together": cpu},
+        "passes": passes,
+    }
+    facts = _report.facts_of("torch", "transformers", threads=torch.get_num_threads())
+    return _report.finding(measured, requirements, begun, facts)
 
 
-PARTS: dict[str, Callable[[], None]] = {
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "minilm8": lambda: table("minilm", 8),
     "minilm16": lambda: table("minilm", 16),
     "mpnet16": lambda: table("mpnet", 16),
@@ -222,13 +236,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--out", type=_report.out_file, help="write what was measured into this file"
+    )
+    parser.add_argument("--again", action="store_true", help="also parts that are in the file")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     unknown = [part for part in asked.parts if part not in PARTS]
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}; known: {', '.join(PARTS)}")
+    try:
+        kept = _report.Parts(asked.out)
+    except ValueError as problem:
+        parser.error(f"--out: {problem}")
     for name in asked.parts or PARTS:
-        PARTS[name]()
+        if name in kept.found and not asked.again:
+            print(f"{name}: in {asked.out} already; --again measures it anew", flush=True)
+        else:
+            kept.add(name, PARTS[name]())
     _report.machine("torch", "transformers", threads=asked.threads)
 
 

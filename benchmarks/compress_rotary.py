@@ -1,6 +1,6 @@
 """Cutting the keys of a rotary decoder: perplexity beside rivals, and files of stock Llama.
 
-    python benchmarks/compress_rotary.py [--work FOLDER] [--quick]
+    python benchmarks/compress_rotary.py [--work FOLDER] [--quick] [--out FILE]
 
 SmolLM2-135M (30 layers x 9 heads x 64, 3 key heads; its weights were rounded to 4 bits) on
 held-out text of Wikipedia. All cuts see the same calibration text. Rivals are written from their
@@ -8,7 +8,7 @@ formulas: pairs by norm (MHA2MLA's rule: the mean of |q_j| times that of |k_j|, 
 query heads of the group) and PCA across key heads (of each frequency: keys of all heads of a layer
 are turned into their principal components, which commutes with the rotation, and as many components
 are kept as the cut has pairs, the largest of the layer). Everything measured is kept in FOLDER, so
-that a run that was stopped goes on where it was.
+that a run that was stopped goes on where it was; FILE gets it as JSON at the end.
 """
 
 import sys
@@ -22,7 +22,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,6 +47,7 @@ Tensor = torch.Tensor
 CALIBRATION, HELD_OUT = (24, 256), (16, 512)
 STEPS = 200
 AT_ONCE = 4  # inputs in a batch
+SECONDS = "seconds"  # the name of the times among the results
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ class Repairs:
 
 
 class Results:
-    """Perplexities by names, each measured once and kept in a file."""
+    """Perplexities by names, each measured once and kept in a file with the seconds it took."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -237,9 +238,40 @@ class Results:
         if name not in self.kept:
             start = time.perf_counter()
             self.kept[name] = measure()
+            seconds = time.perf_counter() - start
+            self.kept.setdefault(SECONDS, {})[name] = round(seconds, 1)
             self.file.write_text(json.dumps(self.kept, indent=1))
-            print(f"{name}: {self.kept[name]} ({time.perf_counter() - start:.0f} s)", flush=True)
+            print(f"{name}: {self.kept[name]} ({seconds:.0f} s)", flush=True)
         return self.kept[name]
+
+    def seconds(self, name: str) -> float | None:
+        """How long a measurement took, without what was in the folder already; None if unknown."""
+        found: float | None = self.kept.get(SECONDS, {}).get(name)
+        return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cut and what became of the perplexity.
+
+    Attributes:
+        kept: The pairs that are kept, of `pairs`.
+        value_size: The size of values.
+        way: The way of the cut.
+        perplexity: The perplexity after it.
+        growth: The growth of the perplexity, as a share of that of the whole model.
+        seconds: How long it took to measure, with its repair; None if that is not known.
+
+    """
+
+    kept: int
+    way: str
+    perplexity: float
+    growth: float
+    seconds: float | None
+    pairs: int = 32
+    value_size: int = 64
+    model: str = "smollm2"
 
 
 def stock(
@@ -277,7 +309,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--work", type=Path, default=Path("compress-rotary"))
     parser.add_argument("--quick", action="store_true", help="half of the held-out text")
+    parser.add_argument(
+        "--out", type=_report.out_file, help="write what was measured into this file"
+    )
     given = parser.parse_args()
+    begun = time.perf_counter()
     given.work.mkdir(exist_ok=True)
     torch.set_num_threads(1)
     model, tokenizer = open_model(given.work)
@@ -310,59 +346,69 @@ def main() -> None:
         "PCA across key heads": with_keys,
         "refit, outputs": lambda c: with_layers(lambda: ours(seen, 2 * c, "outputs")),
     }
-    growth: dict[tuple[int, str], float] = {}
+    rows = [Row(32, "whole", whole, 0.0, results.seconds("whole"))]
+
+    def row(count: int, way: str, name: str, measure: Callable[[], float]) -> None:
+        found = results.of(name, measure)
+        rows.append(Row(count, way, found, found / whole - 1, results.seconds(name)))
+
+    def stock_row(way: str, name: str, maps: Callable[[], Mapping[str, Cut]]) -> dict[str, float]:
+        one = results.of(name, lambda: stock(model, seen, maps(), held_out, given.work))
+        growth = one["perplexity"] / whole - 1
+        rows.append(Row(24, way, one["perplexity"], growth, results.seconds(name), value_size=48))
+        return dict(one)
+
     for way, measure in ways.items():
         for count in (24, 16):
-            name = f"{count} of 32, {way}"
-            growth[count, way] = results.of(name, lambda m=measure, c=count: m(c)) / whole - 1
+            row(count, way, f"{count} of 32, {way}", lambda m=measure, c=count: m(c))
     pairs = ours(seen, 48, shared="model")
-    growth[24, "one set for all layers"] = (
-        results.of("24 of 32, one set", lambda: with_layers(lambda: pairs)) / whole - 1
-    )
-    as_llama = results.of("stock", lambda: stock(model, seen, pairs, held_out, given.work))
+    row(24, "one set for all layers", "24 of 32, one set", lambda: with_layers(lambda: pairs))
+    as_llama = stock_row("stock Llama", "stock", lambda: pairs)
     for count in (24, 16):
-        growth[count, "repair"] = (
-            results.of(
-                f"{count} of 32, repair",
-                lambda c=count: with_layers(lambda: repairs.of(ours(seen, 2 * c), str(c))),
-            )
-            / whole
-            - 1
+        row(
+            count,
+            "repair",
+            f"{count} of 32, repair",
+            lambda c=count: with_layers(lambda: repairs.of(ours(seen, 2 * c), str(c))),
         )
-    repaired = results.of(
-        "stock, repaired",
-        lambda: stock(model, seen, repairs.of(pairs, "stock"), held_out, given.work),
+    repaired = stock_row(
+        "stock Llama, repaired", "stock, repaired", lambda: repairs.of(pairs, "stock")
     )
+    growth = {(each.kept, each.way): each.growth for each in rows}
     print(f"\nperplexity of the whole model: {whole:.2f}; growth of it:")
-    for (count, way), value in growth.items():
-        print(f"  {count} of 32 pairs, {way}: {value:+.1%}")
-    for what, one in (("without", as_llama), ("with", repaired)):
-        print(
-            f"  keys and values to 48 of 64 as stock Llama, {what} repair of the keys: "
-            f"{one['perplexity'] / whole - 1:+.1%}, {one['parameters']:,} parameters"
-        )
-    share = {count: growth[count, "refit"] / growth[count, "pairs by norm"] for count in (24, 16)}
-    met = _report.all_required(
-        {
-            f"24 of 32 pairs: growth {share[24]:.2f} of that by norm, at most 0.6": share[24]
-            <= 0.6,
-            f"16 of 32 pairs: growth {share[16]:.2f} of that by norm, at most 0.4": share[16]
-            <= 0.4,
-            f"24 of 32 pairs, repaired: {growth[24, 'repair']:+.1%}, at most +4 %": (
-                growth[24, "repair"] <= 0.04
-            ),
-            f"16 of 32 pairs, repaired: {growth[16, 'repair']:+.1%}, at most +15 %": (
-                growth[16, "repair"] <= 0.15
-            ),
-            f"stock Llama's cache is {as_llama['cache']:.2f} of the whole one, 0.75": (
-                abs(as_llama["cache"] - 0.75) < 1e-6
-            ),
-            f"its logits differ by {as_llama['difference']:.1e} of their size, at most 1e-4": (
-                as_llama["difference"] <= 1e-4
-            ),
-        }
+    for each in rows[1:]:
+        values = f", values to {each.value_size} of 64" if each.value_size < 64 else ""
+        print(f"  {each.kept} of 32 pairs{values}, {each.way}: {each.growth:+.1%}")
+    print(
+        f"  parameters as stock Llama: {as_llama['parameters']:,}, "
+        f"repaired {repaired['parameters']:,}"
     )
-    _report.machine("torch", "transformers", threads=1)
+    share = {count: growth[count, "refit"] / growth[count, "pairs by norm"] for count in (24, 16)}
+    requirements = {
+        f"24 of 32 pairs: growth {share[24]:.2f} of that by norm, at most 0.6": share[24] <= 0.6,
+        f"16 of 32 pairs: growth {share[16]:.2f} of that by norm, at most 0.4": share[16] <= 0.4,
+        f"24 of 32 pairs, repaired: {growth[24, 'repair']:+.1%}, at most +4 %": (
+            growth[24, "repair"] <= 0.04
+        ),
+        f"16 of 32 pairs, repaired: {growth[16, 'repair']:+.1%}, at most +15 %": (
+            growth[16, "repair"] <= 0.15
+        ),
+        f"stock Llama's cache is {as_llama['cache']:.2f} of the whole one, 0.75": (
+            abs(as_llama["cache"] - 0.75) < 1e-6
+        ),
+        f"its logits differ by {as_llama['difference']:.1e} of their size, at most 1e-4": (
+            as_llama["difference"] <= 1e-4
+        ),
+    }
+    met = _report.all_required(requirements)
+    facts = _report.machine("torch", "transformers", threads=1)
+    if given.out:
+        measured = {
+            "rows": [asdict(each) for each in rows],
+            "texts": {"calibration": list(calibration.shape), "held_out": list(held_out.shape)},
+            "stock": {"as it is": as_llama, "repaired": repaired},
+        }
+        _report.write(given.out, _report.finding(measured, requirements, begun, facts))
     sys.exit(not met)
 
 

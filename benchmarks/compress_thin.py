@@ -7,7 +7,7 @@ cut to 8); values keep their size. A whole model is trained for each seed and cu
 training data without labels; its repair sees the same inputs. Thin ViTs are those on record in
 docs/reproduction; thin translators are trained here, with the recipe of the whole one. Trained
 models and finished cuts are kept in FOLDER, so that a run that was stopped goes on where it was.
-FILE gets the scores as JSON.
+FILE gets everything measured as JSON.
 """
 
 import sys
@@ -18,6 +18,7 @@ if __name__ == "__main__":
 
 import argparse
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -75,20 +76,17 @@ def table(task: Task, seeds: Sequence[int], work: Path) -> Table:
     return rows
 
 
-def show(task: Task, rows: Table) -> bool:
-    """Print means with intervals over seeds; whether the best cut is in that of the thin one."""
+def show(task: Task, rows: Table) -> dict[str, bool]:
+    """Print means with intervals over seeds; what is required of the best cut, and if it is met."""
     print(f"\n{task.name}, {task.whole} → {SIZE}: {task.score}, 95 % intervals over seeds")
     for way, scores in rows.items():
         less = paired_difference(scores, rows[WHOLE])
-        print(f"  {way:32} {ar.mean(scores)}  to the whole one: {less}", flush=True)
+        print(f"  {way:32} {ar.mean(scores)}  to the whole one: {less.interval}", flush=True)
     trained = ar.mean(rows[THIN])
     best = max((ar.mean(rows[way]).value, way) for way in WAYS)
-    return _report.all_required(
-        {
-            f"{best[1]}: {best[0]:.4g}, at least as good as trained thin, {trained}": best[0]
-            >= trained.low
-        }
-    )
+    required = f"{task.name}, {best[1]}: {best[0]:.4g}, at least as good as trained thin, {trained}"
+    _report.require(best[0] >= trained.low, required)
+    return {required: best[0] >= trained.low}
 
 
 def main() -> None:
@@ -100,22 +98,25 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=", ".join(tasks))
     parser.add_argument("--work", type=Path, default=Path("compress-thin"))
     parser.add_argument("--seeds", type=int, default=3, help="seeds of each way (3)")
-    parser.add_argument("--out", type=Path, help="write the scores into this file")
+    parser.add_argument(
+        "--out", type=_report.out_file, help="write what was measured into this file"
+    )
     asked = parser.parse_args()
     unknown = [name for name in asked.tasks if name not in tasks]
     if unknown:
         parser.error(f"no such task: {', '.join(unknown)}; known: {', '.join(tasks)}")
     torch.set_num_threads(1)
+    begun = time.perf_counter()
     found: dict[str, Table] = {}
-    met = True
+    requirements: dict[str, bool] = {}
     for name in asked.tasks or tasks:
         task = tasks[name]()
         found[name] = table(task, range(asked.seeds), asked.work)
-        met &= show(task, found[name])
+        requirements |= show(task, found[name])
     facts = _report.machine("torch", threads=1)
     if asked.out:
-        asked.out.write_text(json.dumps({"scores": found, "machine": facts}, indent=1) + "\n")
-    sys.exit(not met)
+        _report.write(asked.out, _report.finding({"scores": found}, requirements, begun, facts))
+    sys.exit(not all(requirements.values()))
 
 
 if __name__ == "__main__":

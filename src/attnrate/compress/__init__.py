@@ -16,6 +16,6 @@
   `export_onnx`: files of ONNX, with `onnx_graph`
 - `measured`: how good a model is before and after (`quality`), how long it takes (`timing`), and
   its `rivals`, keys in 8 or 4 bits in a cache of their own (`quantised`); `verdict`: why a cut does
-  not pay; `told`: all that in words
+  not pay; `told`: all that in words; `drawn`: as a picture
 - `modules/`: thin attention of families of models, one file each
 """

@@ -22,6 +22,8 @@ from attnrate.spectra.measures import counted, percent
 if TYPE_CHECKING:
     import pandas as pd
 
+    from attnrate.figures.drawing import Drawing
+
 Format: TypeAlias = Literal["attnrate", "llama", "onnx"]
 """How a compressed model is written: attnrate's own format, files of stock Llama, or ONNX."""
 
@@ -125,6 +127,7 @@ class Compressed(Shown):
         torch.Size([1, 3])
         >>> done.report[["part", "size_before", "size"]].to_dict("records")[1]
         {'part': 'layers.0.attention', 'size_before': 8, 'size': 4}
+        >>> done.plot().savefig("layers.png")
 
     """
 
@@ -248,6 +251,23 @@ class Compressed(Shown):
             saved = max(saved, 1 - self.bytes / self.bytes_before)
         return verdict.outdone(self.measured) or verdict.slower(self.measured, saved)
 
+    def plot(self) -> "Drawing":
+        """Draw what the cut costs beside its rivals, or what became of each layer.
+
+        Of a decoder on texts: the perplexity on inputs held out over the bytes per token in the
+        cache, numbers that are not quantised in 16 bits, with a labelled point for each way of
+        `rivals`. Without a language head it is the change of the output instead of the perplexity.
+        Of any other model: the change of each layer by the cut and after its repair, and the sizes
+        of its heads before and now.
+
+        Returns:
+            A matplotlib figure that notebooks show.
+
+        """
+        from attnrate.compress.drawn import drawing_of
+
+        return drawing_of(self)
+
     @checked
     def save(
         self,
@@ -287,6 +307,9 @@ class Compressed(Shown):
 
     def _table(self) -> "pd.DataFrame":
         return self.report
+
+    def _figure(self) -> "Drawing":
+        return self.plot()
 
     def __repr__(self) -> str:
         before, now = (_range([getattr(x, n) for x in self.layers]) for n in ("m_h", "size"))
