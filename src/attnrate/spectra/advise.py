@@ -7,17 +7,18 @@ typical keys. c is taken from the cuts that the profile has measured, with its i
 A head without measured cuts gets c = ½, and the advice says so. `needed.py` computes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from torch import nn
 
 from attnrate.errors import InputError, require_whole
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 from attnrate.spectra.batches import Inputs, require_inputs
-from attnrate.spectra.below import compressed_as
+from attnrate.spectra.below import CutOptions, compressed_as
 from attnrate.spectra.check import Checked, Metric, check_cut, require_metric
 from attnrate.spectra.drawn import sizes_figure
 from attnrate.spectra.layer import LayerSpectra
@@ -206,11 +207,15 @@ class Advice(Shown):
         model: ModelLike,
         inputs: Inputs,
         *,
+        multiple_of: int | None = None,
         values: bool = False,
         repair: int = 0,
         together: int = 0,
+        shared: Literal["head", "layer", "model"] = "head",
+        metric: Callable[[nn.Module], float] | None = None,
+        timing: float = 2.0,
         seed: int = 0,
-        multiple_of: int | None = None,
+        progress: bool | None = None,
     ) -> "Compressed":
         """Cut the weights of a model to the advised sizes.
 
@@ -219,12 +224,16 @@ class Advice(Shown):
         Args:
             model: The model that was profiled; it is not changed.
             inputs: Calibration inputs, as `profile` takes them.
+            multiple_of: The number to whose multiples advised sizes are raised; kernels like 8. By
+                default they stay as they are.
             values: Whether values become as small as the keys, too.
             repair: The number of steps by which each layer is repaired.
             together: The number of steps by which all layers are then repaired together.
+            shared: For rotary layers, who has one set of pairs: a "head", a "layer" or the "model".
+            metric: A function of the torch module that gives a number, such as an accuracy.
+            timing: About how many seconds times are measured; 0 leaves them out.
             seed: The seed of the repair.
-            multiple_of: The number to whose multiples advised sizes are raised; kernels like 8. By
-                default they stay as they are.
+            progress: True writes plain lines where there is no terminal; False shows nothing.
 
         Returns:
             The smaller model with its report; `save` writes it.
@@ -233,7 +242,18 @@ class Advice(Shown):
             InputError: The model's weights cannot be cut to these sizes; the message says why.
 
         """
-        return compressed_as(self, model, inputs, values, repair, together, seed, multiple_of)
+        options = CutOptions(
+            multiple_of=multiple_of,
+            values=values,
+            repair=repair,
+            together=together,
+            shared=shared,
+            metric=metric,
+            timing=timing,
+            seed=seed,
+            progress=progress,
+        )
+        return compressed_as(self, model, inputs, options)
 
     def __str__(self) -> str:
         before = sum(layer.m_h for layer in self.layers)

@@ -4,8 +4,9 @@ A profile ends in an advice, and people want to act on it at once; a folder of a
 opened by `load_model` as any other. Both live in `compress`, which needs all of this room.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from torch import nn
 
@@ -16,29 +17,27 @@ if TYPE_CHECKING:
     from attnrate.spectra.load import ModelLike
 
 
+class CutOptions(TypedDict):
+    """What `compress` is asked for besides sizes; it says what each means."""
+
+    multiple_of: int | None
+    values: bool
+    repair: int
+    together: int
+    shared: Literal["head", "layer", "model"]
+    metric: Callable[[nn.Module], float] | None
+    timing: float
+    seed: int
+    progress: bool | None
+
+
 def compressed_as(
-    advice: "Advice",
-    model: "ModelLike",
-    inputs: "Inputs",
-    values: bool,
-    repair: int,
-    together: int,
-    seed: int,
-    multiple_of: int | None,
+    advice: "Advice", model: "ModelLike", inputs: "Inputs", options: CutOptions
 ) -> "Compressed":
     """A model cut to the sizes of an advice."""
     from attnrate.compress.compress import compress
 
-    return compress(
-        model,
-        inputs,
-        sizes=advice,
-        values=values,
-        repair=repair,
-        together=together,
-        seed=seed,
-        multiple_of=multiple_of,
-    )
+    return compress(model, inputs, sizes=advice, **options)
 
 
 def holds_compressed(folder: Path) -> bool:
