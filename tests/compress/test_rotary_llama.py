@@ -26,13 +26,8 @@ from attnrate.compress.export_llama import (
     factors_of,
     stock_llama,
 )
-from attnrate.compress.modules.llama import (
-    attention_layers,
-    replace,
-    replaced,
-    require_same,
-    thinned,
-)
+from attnrate.compress.modules.llama import replace, replaced, require_same, thinned, with_layers
+from attnrate.compress.modules.rotary_layers import attention_layers
 from attnrate.compress.rotary import PairCut, RotaryMaps, cut_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_repair import Repaired, examples, repair
