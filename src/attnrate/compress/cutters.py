@@ -107,7 +107,7 @@ class RotaryCutter:
     ) -> "RotaryCutter":
         """Look at the calibration inputs."""
         require_same(model, given[0])
-        return cls(model, gather(Watcher(model), given, outputs=False), values, shared)
+        return cls(model, gather(Watcher(model), given), values, shared)
 
     def alone(self, name: str, size: int) -> Parts:
         """One layer without the pairs that elimination drops first."""

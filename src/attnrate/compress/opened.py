@@ -116,7 +116,9 @@ def open_folder(folder: Path) -> nn.Module:
         )
     if DIFFERS in said:
         far = said[DIFFERS]
-        much = "numbers that are not finite" if far is None else f"others by {far:.1e} of their size"
+        much = (
+            "numbers that are not finite" if far is None else f"others by {far:.1e} of their size"
+        )
         raise InputError(
             "this folder was kept to be looked at: its files do not give the outputs of the model "
             f"that was written, but {much}",

@@ -30,14 +30,12 @@ class RotaryCut:
         model: The module, called as the original is.
         closed: The thin layers by elimination and refit alone, before all repair.
         layers: The thin layers of `model`.
-        tokens: The number of calibration tokens that each layer has seen.
 
     """
 
     model: nn.Module = field(repr=False)
     closed: Mapping[str, nn.Module] = field(repr=False)
     layers: Mapping[str, nn.Module] = field(repr=False)
-    tokens: int
 
 
 def cut_rotary(
@@ -74,7 +72,7 @@ def cut_rotary(
     watcher = Watcher(model)
     if felt is None:
         require_same(model, given[0])
-        felt = gather(watcher, given, outputs=False)
+        felt = gather(watcher, given)
     found = felt
     cuts: dict[str, PairCut] = {}
     for size in sorted({*sizes.values()}):
@@ -91,7 +89,7 @@ def cut_rotary(
             layers[name] = thinned(whole[name], maps, values.get(name))
     # the whole layers are shared with the copy until they are replaced, so that none is copied
     made = copied(model, layers, [whole[name] for name in layers])
-    return RotaryCut(made, closed, layers, found[next(iter(sizes))].queries)
+    return RotaryCut(made, closed, layers)
 
 
 def layer_changes(

@@ -23,7 +23,6 @@ from attnrate.errors import AttnrateError
 from attnrate.files import write_whole
 from attnrate.spectra.checkpoint import read_json
 
-#: The relative difference of outputs up to which the files hold the model
 _LIMITS = {torch.float64: 1e-5, torch.float32: 1e-4}
 _COARSE = 5e-2
 _TOKENIZER = (
@@ -64,8 +63,7 @@ def write_checked(
         fresh.mkdir()
         write(fresh)
         far = difference(fresh)
-        dtype = next(model.parameters()).dtype
-        if not far <= _LIMITS.get(dtype, _COARSE):
+        if not far <= limit_of(model):
             _mark(fresh / SETTINGS, far)
             kept = folder.with_name(f"{folder.name}.differs")
             if kept.exists():
@@ -76,6 +74,11 @@ def write_checked(
                 f"are kept in {kept}"
             )
         fresh.replace(folder)
+
+
+def limit_of(model: nn.Module) -> float:
+    """The relative difference of outputs up to which files hold a model, by its number format."""
+    return _LIMITS.get(next(model.parameters()).dtype, _COARSE)
 
 
 def _mark(settings: Path, far: float) -> None:

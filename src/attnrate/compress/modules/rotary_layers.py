@@ -23,11 +23,7 @@ def attention_layers(model: nn.Module) -> dict[str, nn.Module]:
 
     An InputError names the first layer that cannot, and says why.
     """
-    found = {
-        name: part
-        for name, part in model.named_modules()
-        if all(isinstance(getattr(part, own, None), nn.Linear) for own in _PROJECTIONS)
-    }
+    found = {name: part for name, part in model.named_modules() if has_projections(part)}
     for part in found.values():
         require_rotary(part)
     if not found:
@@ -37,6 +33,11 @@ def attention_layers(model: nn.Module) -> dict[str, nn.Module]:
             "Models built as Llama are can be cut.",
         )
     return found
+
+
+def has_projections(module: nn.Module) -> bool:
+    """Whether a module has the four projections of an attention layer by the names of Llama."""
+    return all(isinstance(getattr(module, own, None), nn.Linear) for own in _PROJECTIONS)
 
 
 def require_rotary(module: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear]:
