@@ -10,18 +10,25 @@ import torch
 import transformers
 from rotary_tiny import SIZES, filled, numbers, tiny_llama, tokens
 from torch._subclasses.fake_tensor import FakeTensorMode
-from transformers import EuroBertConfig, EuroBertModel, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    EuroBertConfig,
+    EuroBertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 import attnrate as ar
 from attnrate.compress.export_llama import require_llama
 from attnrate.compress.modules.llama import ThinLlamaAttention, with_layers
 from attnrate.compress.modules.rotary_layers import attention_layers
 from attnrate.compress.rotary import RotaryMaps
-from attnrate.compress.rotary_repair import _Coordinates
+from attnrate.compress.rotary_repair import _Coordinates, _Layer
 from attnrate.errors import InputError
 
 Tensor = torch.Tensor
-IDS = tokens(8, 14)
+IDS = tokens(20, 14)
 INPUTS = {"input_ids": IDS}
 
 
@@ -73,7 +80,7 @@ def test_a_cut_model_gives_its_attention_weights(build: Any) -> None:
         model.set_attn_implementation("eager")
         with torch.no_grad():
             found = model(input_ids=IDS, output_attentions=True).attentions
-        assert [x.shape for x in found] == [(8, 4, 14, 14)] * 2
+        assert [x.shape for x in found] == [(20, 4, 14, 14)] * 2
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -126,9 +133,13 @@ PART = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
     [
         ("Olmo", {"clip_qkv": 8.0}, r"bounds whole queries, keys and values \(clip_qkv\)"),
         ("Ministral3", {"rope_parameters": GROWS}, r"grows with the position \(llama_4_scaling"),
-        ("GptOss", {"num_local_experts": 2}, r"may attend to nothing \(sinks\)"),
+        (
+            "GptOss",
+            {"num_local_experts": 2, "num_experts_per_tok": 1},
+            r"may attend to nothing \(sinks\)",
+        ),
         ("SmolLM3", {"no_rope_layers": [1, 0]}, r"does not turn its queries and keys \(use_rope\)"),
-        ("StableLm", {"rope_parameters": PART}, r"turns 50% of the dimensions"),
+        ("StableLm", {"rope_parameters": PART, "hidden_size": 48}, r"turns 50% of the dimensions"),
     ],
 )
 def test_what_llama_does_not_do_is_refused_by_its_name(name: str, more: Any, why: str) -> None:
@@ -144,8 +155,9 @@ def test_attention_to_other_tokens_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["Gemma2", "VaultGemma"])
-def test_a_bound_on_logits_stays(name: str, tmp_path: Path) -> None:
-    model = of(name, attn_logit_softcapping=0.5, query_pre_attn_scalar=12)
+def test_a_bound_on_logits_stays(name: str) -> None:
+    more = {"layer_types": ["full_attention"] * 2, "query_pre_attn_scalar": 12}
+    model = of(name, attn_logit_softcapping=0.5, **more)
     model.set_attn_implementation("eager")
     whole = first(model)
     model.config.attn_logit_softcapping = None
@@ -195,12 +207,16 @@ def test_weights_that_two_layers_share_are_not_cut() -> None:
 
 
 def test_repair_takes_maps_to_where_its_layer_is() -> None:
-    class Layer:
-        groups, shared, m = 2, 2, 12
-
-    maps = RotaryMaps(torch.tensor([[0, 3], [2, 5]]), numbers(4, 12, 4), numbers(2, 12, 4))
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        layer: Any = Layer()
+    # no GPU is needed: fake tensors have places and sizes, and no numbers
+    with FakeTensorMode():
+        cut_on_cpu = (
+            torch.zeros(2, 2, dtype=torch.long),
+            torch.empty(4, 12, 4),
+            torch.empty(2, 12, 4),
+        )
+        maps = RotaryMaps(*cut_on_cpu)
+        layer: Any = _Layer.__new__(_Layer)
+        layer.groups, layer.shared, layer.m = 2, 2, 12
         layer.own = [tuple(torch.empty(n, 9, 12, device="cuda") for n in (4, 2))]
         found = _Coordinates(layer, maps, [0])
         there = found.maps(*found.start)
@@ -231,7 +247,10 @@ def test_a_model_in_training_with_dropout_is_cut_as_one_at_rest(build: Any) -> N
         (lambda: of("Granite", residual_multiplier=0.5), "in stock Llama give other logits"),
         (lambda: of("Mixtral", num_local_experts=2), "no place for tensors"),
         (lambda: tiny_llama().model, "language head"),
-        (lambda: of("GPT2", n_embd=24, n_head=4), "rotary decoders with a language head"),
+        (
+            lambda: GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=24, n_head=4)),
+            "rotary decoders with a language head",
+        ),
     ],
 )
 def test_what_stock_llama_does_not_do_is_said_before_any_work(build: Any, why: str) -> None:
