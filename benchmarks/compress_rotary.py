@@ -32,7 +32,8 @@ from torch import nn
 
 import _report
 from attnrate.compress.export_llama import export_llama
-from attnrate.compress.modules.llama import attention_layers, replaced, thinned
+from attnrate.compress.modules.llama import replaced, thinned
+from attnrate.compress.modules.rotary_layers import attention_layers
 from attnrate.compress.rotary import PairCut, RotaryMaps, cut_pairs, with_pairs
 from attnrate.compress.rotary_moments import Felt, felt
 from attnrate.compress.rotary_repair import Example, examples, repair

@@ -200,7 +200,7 @@ from .compress.measured import Measurements as Measurements
 from .compress.quality import Quality as Quality
 from .compress.timing import Timing as Timing
 from .compress.rivals import Rival as Rival
-from .compress.export_llama import ExportError as ExportError
+from .compress.written import ExportError as ExportError
 
 # ---- training on real data
 from .training.train import ImageScores as ImageScores

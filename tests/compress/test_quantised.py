@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rotary_tiny import numbers, tiny_llama, tokens
 
-from attnrate.compress.modules.llama import attention_layers, thinned, with_layers
+from attnrate.compress.modules.llama import thinned, with_layers
+from attnrate.compress.modules.rotary_layers import attention_layers
 from attnrate.compress.quantised import (
     GROUP,
     Bits,

@@ -150,6 +150,8 @@ def test_files_that_differ_are_kept_apart(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ar.ExportError, match=r"other outputs, by 1\.0e-02.*thin\.differs"):
         compressed("own-vit").save(tmp_path / "thin")
     assert [path.name for path in tmp_path.iterdir()] == ["thin.differs"]
+    with pytest.raises(ar.InputError, match=r"do not give the outputs .* by 1\.0e-02"):
+        ar.load_model(tmp_path / "thin.differs")
 
 
 def test_a_disk_that_fills_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

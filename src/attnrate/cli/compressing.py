@@ -227,6 +227,7 @@ def compress(
     given.require_there()
     advice = sizes.advice()
     from attnrate.compress.compress import compress as compress_model
+    from attnrate.compress.export_llama import require_llama
     from attnrate.compress.export_onnx import require_exportable
     from attnrate.compress.onnx_graph import require_packages
 
@@ -235,6 +236,8 @@ def compress(
     loaded = _open(model, Placing(device, dtype, None, None))
     if written_as == "onnx":
         require_exportable(loaded.model)
+    elif written_as == "llama":
+        require_llama(loaded.model)
     done = compress_model(
         loaded,
         given.read(loaded),

@@ -15,9 +15,10 @@ from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
 from attnrate.compress.generation import writes
 from attnrate.compress.measured import Judged, Models, measured
-from attnrate.compress.modules.llama import attention_layers, with_layers
+from attnrate.compress.modules.llama import ThinLlamaAttention, with_layers
 from attnrate.compress.modules.maps import maps_of
 from attnrate.compress.modules.normed import normed_parts, require_same
+from attnrate.compress.modules.rotary_layers import attention_layers, require_rotary
 from attnrate.compress.planned import Plan, cutter_of, planned, require_target
 from attnrate.compress.projections import Found, find
 from attnrate.compress.quality import require_judge
@@ -265,6 +266,8 @@ class _Layers:
     @classmethod
     def of(cls, model: nn.Module, batch: Batch) -> "_Layers":
         """Find them by running; an InputError names the first reason why there are none."""
+        if any(isinstance(part, ThinLlamaAttention) for part in model.modules()):
+            attention_layers(model)  # which says that its heads were cut before
         watcher = Watcher(model)
         sites: dict[str, tuple[Site, int]] = {}
         lengths: list[int] = []
@@ -312,22 +315,24 @@ class _Layers:
     ) -> "_Layers":
         there = attention_layers(model)
         whole, groups, parts = {}, {}, {}
+        known = {n: require_rotary(there[path_of(n)]) for n in sites if path_of(n) in there}
+        several = _several(known)
+        left = [f"{name}: its weights serve several layers" for name in several]
         for name, (site, m_v) in sites.items():
-            if name in there:
-                layer: Any = there[name]
-                number = site.groups * _element(layer.k_proj)
+            if name not in known:
+                left.append(f"{name}: it is not built as the attention of Llama is")
+            elif name not in several:
+                number = site.groups * _element(known[name][1])
                 whole[name] = Whole(site.m_h, m_v, True, number)
-                groups[name] = site.groups
-                parts[name] = layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj
-        why = "it is not built as the attention of Llama is"
-        left = tuple(f"{name}: {why}" for name in sites if name not in there)
+                groups[name], parts[name] = site.groups, known[name]
         if not whole:
             raise InputError(
                 f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
                 "; ".join(left[:3]),
                 "Models built as Llama, Mistral or Qwen2 are can be cut.",
             )
-        return cls(whole, groups, parts, True, left, length, False, True)
+        causal = any(getattr(layer, "is_causal", True) for layer in there.values())
+        return cls(whole, groups, parts, True, tuple(left), length, False, causal or writes(model))
 
 
 def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
@@ -380,7 +385,8 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
         layer: Any = thin
         parts = layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj
         sizes = layer.head_dim, layer.shape.m_v
-        layers.append(_layer(name, known, sizes, parts, (felt_cut[name], felt[name]), "pairs"))
+        made = _layer(name, known, sizes, parts, (felt_cut[name], felt[name]), "pairs")
+        layers.append(replace(made, in_cache=known.cached))
     return _Done(done.model, closed, tuple(layers), cut, now, {})
 
 
@@ -407,6 +413,15 @@ def _layer(
         *felt,
         objective,
     )
+
+
+def _several(known: Mapping[str, Sequence[nn.Module]]) -> list[str]:
+    """The layers, or runs of a layer, that have weights in common with others."""
+    owners: dict[int, list[str]] = {}
+    for name, parts in known.items():
+        for part in parts:
+            owners.setdefault(id(part.weight), []).append(name)
+    return [name for name in known if any(name in own and len(own) > 1 for own in owners.values())]
 
 
 def projections_of(thin: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear]:

@@ -6,24 +6,25 @@ The thin parts are built when they are tried, and then dropped.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
 
 from attnrate.compress.content import Factors
 from attnrate.compress.fold import ThinLayer, places
-from attnrate.compress.modules.llama import attention_layers, replaced, require_same, thinned
+from attnrate.compress.modules.llama import replaced, require_same, thinned
+from attnrate.compress.modules.rotary_layers import attention_layers
 from attnrate.compress.rotary import PairCut, Shared, dropped, with_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_run import value_cut_of
 from attnrate.compress.rotary_values import ValueCut
 from attnrate.compress.run import Calibration, calibrate, choose, closed_forms
+from attnrate.compress.trial import output
 from attnrate.compress.values import ValueFactors, value_cut
 from attnrate.progress import Progress
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
-from attnrate.spectra.check import output_of
 from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
@@ -106,7 +107,7 @@ class RotaryCutter:
     ) -> "RotaryCutter":
         """Look at the calibration inputs."""
         require_same(model, given[0])
-        return cls(model, gather(Watcher(model), given, outputs=False), values, shared)
+        return cls(model, gather(Watcher(model), given), values, shared)
 
     def alone(self, name: str, size: int) -> Parts:
         """One layer without the pairs that elimination drops first."""
@@ -175,20 +176,12 @@ def changes(
     done, steps = 0, len(given) * len(cuts)
     with batches.at_rest(model):
         for batch in given:
-            whole = _output(model, batch)
+            whole = output(model, batch).float()
             size += float(whole.double().square().sum())
             for key, make in cuts.items():
                 with replaced(model, make()):
-                    made = _output(model, batch)
+                    made = output(model, batch).float()
                 wrong[key] += float((made - whole).double().square().sum())
                 done += 1
                 shown.at(f"{said}: {done} of {steps}", done / steps)
     return {key: (each / max(size, 1e-300)) ** 0.5 for key, each in wrong.items()}
-
-
-def _output(model: nn.Module, batch: Batch) -> Tensor:
-    """What a model gives for a batch, without the places of padding."""
-    made: Any = output_of(batches.run(model, batch)).float()
-    kept = batches.padding(batch, tuple(made.shape[:2]))
-    found: Tensor = made if kept is None else made[kept.to(made.device)]
-    return found

@@ -15,10 +15,8 @@ The files are opened in a fresh process, and its logits are held against those o
 the folder gets its name.
 """
 
-import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,14 +26,16 @@ from jaxtyping import Float, Int
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from attnrate.compress.modules.llama import ThinLlamaAttention
-from attnrate.errors import AttnrateError, InputError, require_none
+from attnrate.compress.modules.llama import ThinLlamaAttention, thinned, with_layers
+from attnrate.compress.modules.normed import ThinNormedAttention, normed_parts
+from attnrate.compress.modules.rotary_layers import attention_layers, has_projections
+from attnrate.compress.written import copy_tokenizer, limit_of, run_fresh, write_checked
+from attnrate.errors import InputError, require_none
 from attnrate.spectra.batches import at_rest
 
 Tensor = torch.Tensor
-#: The relative difference of logits up to which the files hold the model
-_LIMITS = {torch.float64: 1e-4, torch.float32: 1e-4}
-_COARSE = 5e-2
+_OWN = 'Save it in the format "attnrate".'
+_TRIED = 16  # tokens on which stock Llama is held against a whole model
 _OPEN = """
 import sys, torch
 from safetensors.torch import load_file, save_file
@@ -52,10 +52,6 @@ count = sum(x.numel() for x in model.parameters())
 facts = {"cache": torch.tensor(cache), "parameters": torch.tensor(count)}
 save_file({"logits": made.logits.contiguous(), **facts}, into)
 """
-
-
-class ExportError(AttnrateError):
-    """Files that were written and, opened again, do not hold the model."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,52 @@ class LlamaFiles:
     cache: float
 
 
-def export_llama(model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"]) -> LlamaFiles:
+def require_llama(model: nn.Module) -> None:
+    """Raise an InputError where stock Llama has no place for a model, cut or still whole.
+
+    A whole model is tried as well: its weights are put into stock Llama, which must give its
+    logits.
+    """
+    given: Any = model
+    kind = type(model).__name__
+    if any(isinstance(x, ThinNormedAttention) or normed_parts(x) for x in model.modules()):
+        raise InputError(
+            'format="llama" has no norms of queries and keys, and no place for what projects them '
+            "behind these, as in",
+            kind,
+            _OWN,
+        )
+    cut = any(isinstance(x, ThinLlamaAttention) for x in model.modules())
+    rotary = cut or any(has_projections(x) for x in model.modules())
+    if not rotary or getattr(given, "lm_head", None) is None:
+        raise InputError(
+            'format="llama" is for rotary decoders with a language head, not for',
+            kind,
+            f"{_OWN[:-1]}, or open it with its language head (load_model(…, head=True)).",
+        )
+    if cut:
+        _require_plain(given, _thin_layers(model))
+        return
+    whole = {name: thinned(part) for name, part in attention_layers(model).items()}
+    _require_plain(given, whole)
+    device = next(model.parameters()).device
+    stock: Any = stock_llama(with_layers(model, whole)).to(device)
+    ids = torch.arange(min(_TRIED, given.config.vocab_size), device=device)[None]
+    with at_rest(model), at_rest(stock):
+        wanted, made = (x(input_ids=ids).logits.float() for x in (given, stock))
+    far = float((made - wanted).norm() / wanted.norm().clamp(min=1e-30))
+    if not far <= limit_of(model):
+        raise InputError(
+            'format="llama" is for models that compute what stock Llama does; this one\'s weights '
+            f"in stock Llama give other logits, by {far:.1e} of their size",
+            kind,
+            _OWN,
+        )
+
+
+def export_llama(
+    model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"], original: Path | None = None
+) -> LlamaFiles:
     """Write a cut model as files of stock Llama, open them in a fresh process, and compare.
 
     Args:
@@ -84,6 +125,7 @@ def export_llama(model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"]) -
             `ThinLlamaAttention` with the same pairs and values of the size of the keys.
         folder: The folder to make; there must be nothing yet.
         ids: Token ids on which logits are compared.
+        original: The folder of the model before the cut, whose tokenizer is copied; None for none.
 
     Returns:
         The files and what was measured of them.
@@ -97,24 +139,18 @@ def export_llama(model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"]) -
     if folder.exists():
         raise InputError("the folder of an export must be new", str(folder), "Pass another path.")
     stock: Any = stock_llama(model)
-    written = folder.with_name(f"{folder.name}.writing")
-    require_none("what is left of another export is in the way", [str(written)] * written.exists())
-    try:
-        stock.save_pretrained(written)
-        made = opened_again(model, written, ids)
-    except BaseException:  # a full disk, files that do not open: nothing half made is left
-        shutil.rmtree(written, ignore_errors=True)
-        raise
-    dtype = next(model.parameters()).dtype
-    if not made.difference <= _LIMITS.get(dtype, _COARSE):
-        kept = folder.with_name(f"{folder.name}.differs")
-        written.rename(kept)
-        raise ExportError(
-            f"plain transformers compute other logits from the files, by {made.difference:.1e} of "
-            f"their size; the files are kept in {kept}"
-        )
-    written.rename(folder)
-    return LlamaFiles(folder, made.difference, made.parameters, made.cache)
+    found: list[LlamaFiles] = []
+
+    def write(fresh: Path) -> None:
+        stock.save_pretrained(fresh)
+        copy_tokenizer(original, fresh)
+
+    def difference(fresh: Path) -> float:
+        found.append(opened_again(model, fresh, ids))
+        return found[-1].difference
+
+    write_checked(model, folder, write, difference)
+    return replace(found[-1], folder=folder)
 
 
 def stock_llama(model: nn.Module) -> nn.Module:
@@ -123,7 +159,7 @@ def stock_llama(model: nn.Module) -> nn.Module:
     from transformers.initialization import no_init_weights
 
     given: Any = model
-    layers = {n: x for n, x in model.named_modules() if isinstance(x, ThinLlamaAttention)}
+    layers = _thin_layers(model)
     first, frequencies = _one_table(given, layers)
     r, biased = first.head_dim, any(any(x.shape.biases) for x in layers.values())
     config = _config(given.config, first, frequencies, biased)
@@ -159,12 +195,7 @@ def opened_again(model: nn.Module, folder: Path, ids: Int[Tensor, "inputs T"]) -
     with TemporaryDirectory() as place:
         ids_file, logits_file = Path(place) / "ids", Path(place) / "logits"
         save_file({"ids": ids.cpu().contiguous()}, ids_file)
-        # -I: neither this folder nor a path to attnrate from the environment
-        command = [sys.executable, "-I", "-c", _OPEN, *map(str, (folder, ids_file, logits_file))]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-            raise ExportError(f"plain transformers cannot open the files in {folder}: {last[0]}")
+        run_fresh(_OPEN, (folder, ids_file, logits_file), alone=True)
         found = load_file(logits_file)
     wrong = (found["logits"].float() - ours).norm() / ours.norm().clamp(min=1e-30)
     cache = float(found["cache"]) / ids.numel()
@@ -190,6 +221,30 @@ def factors_of(frequencies: Float[Tensor, " pairs"], base: float) -> list[float]
     tried = torch.stack(around)
     best = (1.0 / (tried * powers) - wanted).abs().argmin(0)
     return [float(x) for x in tried.gather(0, best[None])[0]]
+
+
+def _thin_layers(model: nn.Module) -> dict[str, ThinLlamaAttention]:
+    return {n: x for n, x in model.named_modules() if isinstance(x, ThinLlamaAttention)}
+
+
+def _require_plain(model: Any, layers: Mapping[str, ThinLlamaAttention]) -> None:
+    """Raise an InputError where layers do what those of stock Llama do not."""
+    shapes = {name: layer.shape for name, layer in layers.items()}
+    windows = [name for name, x in shapes.items() if x.window is not None]
+    require_none("stock Llama has no sliding window; layers that have one", windows[:3], _OWN)
+    bounded = [name for name, x in shapes.items() if x.softcap is not None]
+    require_none("stock Llama does not bound logits; layers that do", bounded[:3], _OWN)
+    free = [name for name, x in shapes.items() if not x.causal]
+    require_none("stock Llama sees no later tokens; layers that do", free[:3], _OWN)
+    rotary = model.get_submodule(model.base_model_prefix).rotary_emb
+    if getattr(rotary, "rope_type", "default") in ("dynamic", "longrope") or (
+        float(rotary.attention_scaling) != 1.0
+    ):
+        raise InputError(
+            "stock Llama takes a table of frequencies that does not change with the length",
+            rotary.rope_type,
+            _OWN,
+        )
 
 
 def _one_table(
@@ -221,17 +276,8 @@ def _one_table(
         list(other)[:3],
         'Cut with shared="model", or keep attnrate\'s own format.',
     )
-    windows = [name for name, layer in layers.items() if layer.shape.window is not None]
-    require_none("stock Llama has no sliding window; layers that have one", windows[:3])
+    _require_plain(model, layers)
     rotary = base.rotary_emb
-    if getattr(rotary, "rope_type", "default") in ("dynamic", "longrope") or (
-        float(rotary.attention_scaling) != 1.0
-    ):
-        raise InputError(
-            "stock Llama takes a table of frequencies that does not change with the length",
-            rotary.rope_type,
-            "Keep attnrate's own format.",
-        )
     return first, rotary.inv_freq[table.to(rotary.inv_freq.device)]
 
 
@@ -244,7 +290,7 @@ def _config(given: Any, layer: ThinLlamaAttention, frequencies: Tensor, biased: 
         raise InputError(
             f"stock Llama needs a width that is a multiple of its {shape.heads} heads; the width",
             given.hidden_size,
-            "Keep attnrate's own format.",
+            _OWN,
         )
     base = float(given.rope_parameters["rope_theta"])
     factors = factors_of(frequencies, base)

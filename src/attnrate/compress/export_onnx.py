@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnrate.compress.export_llama import ExportError
 from attnrate.compress.generation import writes
 from attnrate.compress.onnx_graph import (
     FILE,
@@ -31,7 +30,13 @@ from attnrate.compress.onnx_graph import (
 from attnrate.compress.opened import FORMAT, ONNX, SETTINGS, plain
 from attnrate.compress.result import Compressed
 from attnrate.compress.trial import change
-from attnrate.compress.written import copy_tokenizer, run_fresh, write_checked, write_config
+from attnrate.compress.written import (
+    ExportError,
+    copy_tokenizer,
+    run_fresh,
+    write_checked,
+    write_config,
+)
 from attnrate.errors import InputError
 from attnrate.files import write_whole
 from attnrate.models.seq2seq import Seq2Seq

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Shaped
 from torch import nn
 
-from attnrate.compress.export_llama import ExportError
+from attnrate.compress.written import ExportError
 from attnrate.errors import AttnrateError, InputError
 from attnrate.extras import install_command, is_installed
 from attnrate.models.multihead import NO_PADDING, Multihead, Padding

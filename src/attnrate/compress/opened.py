@@ -19,6 +19,7 @@ from attnrate.compress.generation import read_generation
 from attnrate.compress.modules import FAMILIES, Parts
 from attnrate.compress.modules.llama import ThinLlamaAttention, ThinShape
 from attnrate.compress.modules.maps import HeadMap
+from attnrate.compress.modules.standing import standing_in
 from attnrate.errors import InputError
 from attnrate.models.seq2seq import Seq2Seq
 from attnrate.models.vit import ViT
@@ -28,6 +29,7 @@ SETTINGS = "compressed.json"
 WEIGHTS = "compressed.safetensors"
 FORMAT = 1
 ONNX = "onnx"
+DIFFERS = "differs"
 OWN: Mapping[str, type[nn.Module]] = {"ViT": ViT, "Seq2Seq": Seq2Seq}
 _AGAIN = "Copy the folder once more, or compress the model again."
 
@@ -101,7 +103,8 @@ def open_folder(folder: Path) -> nn.Module:
         The model.
 
     Raises:
-        InputError: The folder was written by another version, or its files are damaged.
+        InputError: The folder was written by another version, its files are damaged, or they did
+            not hold the model when they were written.
 
     """
     said = read_json(folder / SETTINGS)
@@ -110,6 +113,17 @@ def open_folder(folder: Path) -> nn.Module:
             f"{SETTINGS} has another format than this version of attnrate reads ({FORMAT})",
             said.get("format"),
             f"It was written by attnrate {said.get('made_by', {}).get('attnrate', '?')}.",
+        )
+    if DIFFERS in said:
+        far = said[DIFFERS]
+        much = (
+            "numbers that are not finite" if far is None else f"others by {far:.1e} of their size"
+        )
+        raise InputError(
+            "this folder was kept to be looked at: its files do not give the outputs of the model "
+            f"that was written, but {much}",
+            str(folder),
+            "Compress and save the model again.",
         )
     if said.get("written_as") == ONNX:
         takes = ", ".join(map(repr, said.get("inputs", {}))) or "..."
@@ -166,7 +180,7 @@ def _put_thin(model: nn.Module, name: str, layer: Mapping[str, Any], rotary: boo
     old: Any = model.get_submodule(name)
     if rotary:
         given = {**layer, "biases": tuple(layer["biases"])}
-        put(model, name, ThinLlamaAttention(old.config, int(old.layer_idx), ThinShape(**given)))
+        put(model, name, standing_in(ThinLlamaAttention, old, ThinShape(**given)))
         return
     lines = ("query", "key", "value", "output")
     made = {word: LinearShape(**layer[word]) for word in lines}

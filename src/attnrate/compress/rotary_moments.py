@@ -9,6 +9,8 @@ D_t Cov_{p_t}(k) D_tᵀ: the features of T · S pairs of tokens are never formed
   attention weights by Σ_t KL ≈ ½ δᵀ Γ δ.
 - "outputs": Γ = scale² Σ_t J_tᵀ W_OᵀW_O J_t with J_t = Cov_{p_t}(v, f). The change of what the head
   adds to the model is Σ_t ‖W_O (A' - A) V‖² ≈ δᵀ Γ δ.
+
+A bound on logits (soft cap) makes large ones move less; Γ leaves that out.
 """
 
 from collections.abc import Iterable
@@ -79,7 +81,7 @@ def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], outputs: bool = T
     shared = heads // groups
     every_key = key.repeat_interleave(shared, 1)
     metric = W_O.detach().double().to(query.device).reshape(len(W_O), heads, m_v)
-    triangle = torch.linalg.qr(metric.transpose(0, 1), mode="r").R
+    triangle = torch.linalg.qr(metric.transpose(0, 1), mode="r").R if outputs else None
     by_weights, by_outputs = query.new_zeros(heads, m, m), query.new_zeros(heads, m, m)
     attended = query.new_zeros(inputs, heads, T, m_v)
     rows = max(1, min(T, _NUMBERS // (m * key.shape[2])))
@@ -94,10 +96,10 @@ def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], outputs: bool = T
                 k, v = key[i, h // shared, :reached], value[i, h // shared, :reached]
                 D, weight = query[i, h, part], p[i, h]
                 attended[i, h, part] = weight @ v
-                shown = v @ triangle[h].mT
-                moments = _moments(weight, k, torch.cat([k, shown], -1) if outputs else k)
+                others = k if triangle is None else torch.cat([k, v @ triangle[h].mT], -1)
+                moments = _moments(weight, k, others)
                 by_weights[h] += _turned(moments[..., :m], D, both=True)
-                if outputs:
+                if triangle is not None:
                     J = _turned(moments[..., m:].mT, D, both=False).flatten(0, 1)
                     by_outputs[h] += J.mT @ J
     scale = call.scale**2
@@ -107,19 +109,16 @@ def felt(call: Call, kept: Kept, W_O: Float[Tensor, "d wide"], outputs: bool = T
     return made if query.device.type == "cpu" else _on_cpu(made)
 
 
-def gather(
-    watcher: Watcher, inputs: Iterable[Batch], names: set[str] | None = None, outputs: bool = True
-) -> dict[str, Felt]:
-    """What each layer feels on calibration inputs, by the names of layers, in one pass over them.
+def gather(watcher: Watcher, inputs: Iterable[Batch]) -> dict[str, Felt]:
+    """What each layer feels of its weights on calibration inputs, in one pass over them.
 
     Args:
         watcher: The model.
         inputs: The calibration inputs as batches.
-        names: The layers that are wanted; None: all whose modules have an output projection.
-        outputs: Whether Γ of the outputs is wanted, which takes as long again; it is zero if not.
 
     Returns:
-        The sums over all inputs, of layers that ran on them.
+        The sums over all inputs, by the names of layers that ran on them and have an output
+        projection. Γ of the outputs, which takes as long again, is left out: it is zero.
 
     """
     found: dict[str, Felt] = {}
@@ -128,11 +127,10 @@ def gather(
 
         def see(site: Site, call: Call, batch: Batch = batch) -> None:
             projection = getattr(site.module, "o_proj", None)
-            if not isinstance(projection, nn.Linear) or (
-                names is not None and site.name not in names
-            ):
+            if not isinstance(projection, nn.Linear):
                 return
-            new = felt(call, kept_tokens(site, call, batch), projection.weight, outputs)
+            kept = kept_tokens(site, call, batch)
+            new = felt(call, kept, projection.weight, outputs=False)
             known = found.get(site.name)
             found[site.name] = new if known is None else known.joined(new)
 

@@ -22,7 +22,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import nn
 
-from attnrate.compress.modules.llama import require_rotary, turned
+from attnrate.compress.modules.llama import turned
+from attnrate.compress.modules.rotary_layers import require_rotary
 from attnrate.compress.rotary import PairCut, RotaryMaps
 from attnrate.errors import InputError, require_whole
 from attnrate.spectra.attention import weights
@@ -230,7 +231,7 @@ class _Layer:
     def target(self, i: int) -> Tensor:
         """What the whole layer adds."""
         with torch.no_grad():
-            every = torch.arange(self.m // 2).expand(self.groups, -1)
+            every = torch.arange(self.m // 2, device=self.W_O.device).expand(self.groups, -1)
             q, k = self.own[i]
             return self.added(i, q, k, every, self.rows(i))
 
@@ -245,18 +246,19 @@ class _Coordinates:
     """The maps X = C^(-1/2) θ, where C are the second moments of queries, and Y likewise."""
 
     def __init__(self, layer: _Layer, maps: RotaryMaps, train: Sequence[int]) -> None:
-        self.pairs = maps.pairs
         parts = zip(*(layer.own[i] for i in train), strict=True)
         moments = [_moments(part) for part in parts]
         roots = [_roots(C) for C in moments]
         self.back = [inverse for _, inverse in roots]
-        X, Y = maps.queries.double(), maps.keys.double()
+        # a cut is made on the CPU, and its layer may be elsewhere
+        self.pairs = maps.pairs.to(moments[0].device)
+        X, Y = (x.to(moments[0]) for x in (maps.queries, maps.keys))
         extents = [
             (M * (C @ M)).sum(1).reshape(len(M), 2, -1).sum(1)
             for M, C in zip((X, Y), moments, strict=True)
         ]
         of_group = extents[0].reshape(layer.groups, layer.shared, -1).mean(1)
-        tiny = 1e-12 * max(float(x.max()) for x in extents) + 1e-300
+        tiny = 1e-12 * torch.stack([x.max() for x in extents]).max() + 1e-300
         balance = ((of_group + tiny) / (extents[1] + tiny)).pow(0.25).repeat(1, 2)
         self.balance = balance.repeat_interleave(layer.shared, 0)[:, None, :], balance[:, None, :]
         thetas = (
@@ -271,9 +273,9 @@ class _Coordinates:
         return RotaryMaps(self.pairs, self.narrow[0] @ queries, self.narrow[1] @ keys)
 
     def folded(self, queries: Tensor, keys: Tensor) -> RotaryMaps:
-        """The maps in float64."""
+        """The maps in float64, on the CPU."""
         X, Y = (back @ x.double() for back, x in zip(self.back, (queries, keys), strict=True))
-        return RotaryMaps(self.pairs, X, Y)
+        return RotaryMaps(self.pairs.cpu(), X.cpu(), Y.cpu())
 
 
 def _by_head(projection: nn.Linear, hidden: Tensor, heads: int) -> Tensor:
@@ -291,7 +293,7 @@ def _moments(parts: Sequence[Tensor]) -> Tensor:
 def _roots(C: Float[Tensor, "heads m m"]) -> tuple[Tensor, Tensor]:
     """C^(1/2) and its inverse; small second moments are raised, so that no direction runs away."""
     value, vector = torch.linalg.eigh(C)
-    value = value.clamp(min=_SMALLEST * float(value.max()) + 1e-300).sqrt()
+    value = value.clamp(min=_SMALLEST * value.max() + 1e-300).sqrt()
     return (vector * value[..., None, :]) @ vector.mT, (vector / value[..., None, :]) @ vector.mT
 
 

@@ -1,6 +1,5 @@
 """A rotary decoder cut to smaller heads: from inputs to thin layers, with what was measured."""
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -9,7 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnrate.compress.modules.llama import attention_layers, replace, require_same, thinned
+from attnrate.compress.modules.llama import copied, require_same, thinned
+from attnrate.compress.modules.rotary_layers import attention_layers
 from attnrate.compress.rotary import PairCut, RotaryMaps, Shared, cut_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_repair import examples, repair
@@ -30,14 +30,12 @@ class RotaryCut:
         model: The module, called as the original is.
         closed: The thin layers by elimination and refit alone, before all repair.
         layers: The thin layers of `model`.
-        tokens: The number of calibration tokens that each layer has seen.
 
     """
 
     model: nn.Module = field(repr=False)
     closed: Mapping[str, nn.Module] = field(repr=False)
     layers: Mapping[str, nn.Module] = field(repr=False)
-    tokens: int
 
 
 def cut_rotary(
@@ -74,7 +72,7 @@ def cut_rotary(
     watcher = Watcher(model)
     if felt is None:
         require_same(model, given[0])
-        felt = gather(watcher, given, outputs=False)
+        felt = gather(watcher, given)
     found = felt
     cuts: dict[str, PairCut] = {}
     for size in sorted({*sizes.values()}):
@@ -90,9 +88,8 @@ def cut_rotary(
         for name, maps in _repaired(watcher, whole, given, cuts, steps, seed):
             layers[name] = thinned(whole[name], maps, values.get(name))
     # the whole layers are shared with the copy until they are replaced, so that none is copied
-    made = copy.deepcopy(model, {id(part): part for part in whole.values()})
-    replace(made, layers)
-    return RotaryCut(made, closed, layers, found[next(iter(sizes))].queries)
+    made = copied(model, layers, [whole[name] for name in layers])
+    return RotaryCut(made, closed, layers)
 
 
 def layer_changes(

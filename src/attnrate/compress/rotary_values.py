@@ -29,9 +29,9 @@ class ValueCut:
         into: R of each key head: its values become Rᵀv.
         out: L of each query head: its part of the output projection becomes W_O L.
         left: What the cut leaves out of the mean of A V, (I - L Rᵀ) ō, of each query head; W_O
-            times this goes into the output bias. Zero where there is no output bias to put it in.
+            times this goes into the output bias.
         felt: What is felt of the cut over what is felt of the head, Σ‖W_O (ô - o)‖² / Σ‖W_O o‖²,
-            about the mean for a cut with an output bias, about zero for one without.
+            about the mean.
 
     """
 
@@ -46,9 +46,7 @@ class ValueCut:
         return self.into.shape[-1]
 
 
-def cut_values(
-    attended: Gram, W_O: Float[Tensor, "d wide"], groups: int, size: int, bias: bool = True
-) -> ValueCut:
+def cut_values(attended: Gram, W_O: Float[Tensor, "d wide"], groups: int, size: int) -> ValueCut:
     """Cut the values of a layer to a smaller size.
 
     Args:
@@ -56,7 +54,6 @@ def cut_values(
         W_O: The weight of the output projection.
         groups: The number of key heads.
         size: The new size of the values.
-        bias: Whether there will be an output bias that takes up what the mean loses.
 
     Returns:
         The cut.
@@ -64,7 +61,7 @@ def cut_values(
     """
     heads, m_v = attended.mean.shape
     require_whole("size", size, 1, m_v)
-    C = (attended.spread if bias else attended.about_zero) / attended.count[:, None, None]
+    C = attended.spread / attended.count[:, None, None]
     eye = torch.eye(m_v, dtype=C.dtype)
     by_head = W_O.detach().cpu().double().reshape(len(W_O), heads, m_v).transpose(0, 1)
     M = by_head.mT @ by_head
@@ -91,6 +88,6 @@ def cut_values(
     return ValueCut(
         into=R,
         out=L,
-        left=left if bias else torch.zeros_like(left),
+        left=left,
         felt=torch.where(whole > 0, lost / whole.clamp(min=1e-300), 0.0),
     )

@@ -13,13 +13,12 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from attnrate.compress.compress import projections_of
-from attnrate.compress.export_llama import export_llama
+from attnrate.compress.export_llama import export_llama, require_llama
 from attnrate.compress.export_onnx import export_onnx
 from attnrate.compress.fold import path_of
 from attnrate.compress.generation import write_generation
 from attnrate.compress.modules.llama import ThinLlamaAttention
 from attnrate.compress.modules.maps import maps_of
-from attnrate.compress.modules.normed import ThinNormedAttention
 from attnrate.compress.opened import (
     FORMAT,
     OWN,
@@ -225,34 +224,19 @@ def _linear(part: Any) -> LinearShape:
 def _llama(done: Compressed, folder: Path) -> None:
     """Files of stock Llama."""
     model: Any = done.model
-    if any(isinstance(part, ThinNormedAttention) for part in model.modules()):
-        raise InputError(
-            'format="llama" has no norms of queries and keys, and no place for what projects them '
-            "behind these, as in",
-            type(model).__name__,
-            'Save it in the format "attnrate".',
-        )
-    if not done.rotary or getattr(model, "lm_head", None) is None:
-        raise InputError(
-            'format="llama" is for rotary decoders with a language head, not for',
-            type(model).__name__,
-            'Save it in the format "attnrate", or open it with its language head '
-            "(load_model(…, head=True)).",
-        )
+    require_llama(model)
     if isinstance(done.trial, Tensor) or "input_ids" not in done.trial:
         raise InputError(
             'format="llama" is compared on token ids, and the inputs have none',
             "a tensor" if isinstance(done.trial, Tensor) else [*done.trial],
             'Pass inputs with the entry "input_ids".',
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
     from transformers.utils import logging
 
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        export_llama(model, folder, done.trial["input_ids"])
+        export_llama(model, folder, done.trial["input_ids"], done.folder)
     finally:
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-    copy_tokenizer(done.folder, folder)

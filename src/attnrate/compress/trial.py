@@ -75,10 +75,15 @@ def outputs(model: nn.Module, given: Sequence[Batch]) -> list[Tensor]:
     made = []
     with batches.at_rest(model):
         for batch in given:
-            whole = output_of(batches.run(model, batch)).float().cpu()
-            kept = batches.padding(batch, tuple(whole.shape[:2]))
-            made.append(whole if kept is None else whole[kept.cpu()])
+            made.append(output(model, batch).float().cpu())
     return made
+
+
+def output(model: nn.Module, batch: Batch) -> Tensor:
+    """What a model gives for a batch, without the places of padding."""
+    made = output_of(batches.run(model, batch))
+    kept = batches.padding(batch, tuple(made.shape[:2]))
+    return made if kept is None else made[kept.to(made.device)]
 
 
 def change(whole: Sequence[Tensor], made: Sequence[Tensor]) -> float:

@@ -5,6 +5,7 @@ that give others are kept apart, and of files that could not be written nothing 
 """
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -17,10 +18,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnrate.compress.export_llama import ExportError
+from attnrate.compress.opened import DIFFERS, SETTINGS
+from attnrate.errors import AttnrateError
 from attnrate.files import write_whole
+from attnrate.spectra.checkpoint import read_json
 
-#: The relative difference of outputs up to which the files hold the model
 _LIMITS = {torch.float64: 1e-5, torch.float32: 1e-4}
 _COARSE = 5e-2
 _TOKENIZER = (
@@ -29,6 +31,10 @@ _TOKENIZER = (
     *("sentencepiece.bpe.model", "tekken.json", "chat_template.jinja", "chat_template.json"),
     *("preprocessor_config.json", "generation_config.json"),
 )
+
+
+class ExportError(AttnrateError):
+    """Files that were written and, opened again, do not hold the model."""
 
 
 def write_checked(
@@ -48,7 +54,7 @@ def write_checked(
 
     Raises:
         ExportError: The outputs differ by more than rounding; the files are kept in a folder beside
-            it whose name ends in ".differs".
+            it whose name ends in ".differs", with a mark by which attnrate refuses to open them.
 
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -57,8 +63,8 @@ def write_checked(
         fresh.mkdir()
         write(fresh)
         far = difference(fresh)
-        dtype = next(model.parameters()).dtype
-        if not far <= _LIMITS.get(dtype, _COARSE):
+        if not far <= limit_of(model):
+            _mark(fresh / SETTINGS, far)
             kept = folder.with_name(f"{folder.name}.differs")
             if kept.exists():
                 kept = Path(tempfile.mkdtemp(prefix=f"{kept.name}-", dir=folder.parent))
@@ -70,13 +76,32 @@ def write_checked(
         fresh.replace(folder)
 
 
-def run_fresh(program: str, arguments: Sequence[str | Path], given: bytes = b"") -> bytes:
+def limit_of(model: nn.Module) -> float:
+    """The relative difference of outputs up to which files hold a model, by its number format."""
+    return _LIMITS.get(next(model.parameters()).dtype, _COARSE)
+
+
+def _mark(settings: Path, far: float) -> None:
+    """Note in the settings of a folder, if it has some, that its files do not hold the model."""
+    if settings.is_file():
+        said = {**read_json(settings), DIFFERS: far if math.isfinite(far) else None}
+        write_whole(settings, (json.dumps(said, indent=1) + "\n").encode())
+
+
+def run_fresh(
+    program: str,
+    arguments: Sequence[str | Path],
+    given: bytes = b"",
+    alone: bool = False,
+) -> bytes:
     """Run a program of Python in a process of its own.
 
     Args:
         program: Its text.
         arguments: What it finds in `sys.argv`.
         given: What it can read from its standard input.
+        alone: Whether it sees neither the user's own packages nor the paths of the environment, so
+            that only installed packages can be used.
 
     Returns:
         What it has written to its standard output.
@@ -85,7 +110,7 @@ def run_fresh(program: str, arguments: Sequence[str | Path], given: bytes = b"")
         ExportError: It ended with an error; the message says which.
 
     """
-    command = [sys.executable, "-P", "-c", program, *map(str, arguments)]
+    command = [sys.executable, "-I" if alone else "-P", "-c", program, *map(str, arguments)]
     ran = subprocess.run(command, input=given, capture_output=True, check=False)
     if ran.returncode:
         said = _exception(ran.stderr.decode(errors="replace")) or f"exit code {ran.returncode}"

@@ -7,8 +7,9 @@ and keys before the rotation need all dimensions for that and are refused.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,17 +17,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import nn
 
+from attnrate.compress.modules.interface import attend
+from attnrate.compress.modules.rotary_layers import attention_layers, require_rotary, window_of
+from attnrate.compress.modules.standing import Attention, StandIn, standing_in
 from attnrate.compress.rotary import PairCut, RotaryMaps
 from attnrate.compress.rotary_values import ValueCut
+from attnrate.compress.trial import output
 from attnrate.errors import InputError
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 
 Tensor = torch.Tensor
-_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 #: The relative difference of outputs up to which a layer rebuilt at full size is the same layer
 _LIMITS = {torch.float64: 1e-5, torch.float32: 1e-4}  # "eager" has its softmax in float32
 _COARSE = 5e-2
+_MASK = "attention_mask"
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class ThinShape:
         biases: Whether queries, keys, values and the output have biases.
         scaling: The factor of the logits, that of the whole heads.
         window: How many tokens a query looks back; None: all.
+        causal: Whether a query sees no token after its own.
+        softcap: The bound c of logits L, which become c · tanh(L / c); None: there is none.
 
     """
 
@@ -53,28 +60,41 @@ class ThinShape:
     biases: tuple[bool, bool, bool, bool]
     scaling: float
     window: int | None = None
+    causal: bool = True
+    softcap: float | None = None
+
+    @property
+    def size(self) -> int:
+        """The size of queries and keys: two dimensions for each pair."""
+        return 2 * self.pairs
+
+    @property
+    def value_size(self) -> int:
+        """The size of values."""
+        return self.m_v
 
 
-class ThinLlamaAttention(nn.Module):
+class ThinLlamaAttention(StandIn):
     """Grouped attention with rotary embedding of the pairs that each key head has kept.
 
     Args:
-        config: The model's configuration: its attention implementation and dropout are read.
-        layer_idx: The number of the layer in the cache.
+        module: The layer in whose place it stands.
         shape: The sizes.
 
     """
 
     pairs: Int[Tensor, "groups kept"]
 
-    def __init__(self, config: Any, layer_idx: int, shape: ThinShape) -> None:
-        super().__init__()
-        self.config, self.layer_idx, self.shape = config, layer_idx, shape
-        self.head_dim = 2 * shape.pairs
+    def __init__(self, module: nn.Module, shape: ThinShape) -> None:
+        super().__init__(module, shape)
+        given: Any = module
+        self.layer_idx, self.shape = int(given.layer_idx), shape
+        self.head_dim = shape.size
         self.num_key_value_groups = shape.heads // shape.groups
         self.scaling = shape.scaling
-        self.attention_dropout = float(getattr(config, "attention_dropout", 0.0))
-        self.is_causal = True
+        self.attention_dropout = float(getattr(self.config, "attention_dropout", 0.0))
+        self.residual_dropout = float(getattr(module, "residual_dropout", 0.0))
+        self.is_causal = self.in_cache = shape.causal
         self.sliding_window = shape.window
         queries, keys, values, output = shape.biases
         self.q_proj = nn.Linear(shape.hidden, shape.heads * self.head_dim, queries)
@@ -93,9 +113,6 @@ class ThinLlamaAttention(nn.Module):
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """What the layer adds, and its weights if the attention in use gives them."""
-        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-        from transformers.models.llama.modeling_llama import eager_attention_forward
-
         given = hidden_states.shape[:-1]
         query, key, value = (
             projection(hidden_states).unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -113,20 +130,22 @@ class ThinLlamaAttention(nn.Module):
             key, value = past_key_values.update(key, value, self.layer_idx)
         if self.sliding_window is not None:
             kwargs["sliding_window"] = self.sliding_window
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
+        if self.shape.softcap is not None:
+            kwargs["softcap"] = self.shape.softcap
+        dropout = self.attention_dropout if self.training else 0.0
         made, weights = attend(
-            self,
-            query,
-            key,
-            value,
-            attention_mask,
-            dropout=self.attention_dropout if self.training else 0.0,
-            scaling=self.scaling,
-            **kwargs,
+            self, query, key, value, attention_mask, dropout, self.scaling, kwargs
         )
-        return self.o_proj(made.reshape(*given, -1).contiguous()), weights
+        added = self.o_proj(made.reshape(*given, -1).contiguous())
+        return nn.functional.dropout(added, self.residual_dropout, self.training), weights
+
+    @property
+    def plain(self) -> Attention:
+        """The attention of the family by plain products, or that of Llama."""
+        from transformers.models.llama.modeling_llama import eager_attention_forward
+
+        home = sys.modules.get(self.whole.__module__)
+        return cast(Attention, getattr(home, "eager_attention_forward", eager_attention_forward))
 
     def of_pairs(self, table: Float[Tensor, "batch T m"]) -> Float[Tensor, "batch groups T kept"]:
         """The cosines or sines of the pairs that each key head keeps, from those of all pairs."""
@@ -162,7 +181,6 @@ def thinned(
 
     """
     q, k, v, o = require_rotary(module)
-    config: Any = module.config
     m = int(cast(int, module.head_dim))
     heads, groups = q.out_features // m, k.out_features // m
     cut = pairs.maps(m) if isinstance(pairs, PairCut) else pairs
@@ -181,8 +199,10 @@ def thinned(
         ),
         scaling=float(cast(float, module.scaling)),
         window=window_of(module),
+        causal=bool(getattr(module, "is_causal", True)),
+        softcap=getattr(module, "attn_logit_softcapping", None),
     )
-    thin = ThinLlamaAttention(config, int(cast(int, module.layer_idx)), shape)
+    thin = standing_in(ThinLlamaAttention, module, shape)
     thin.to(q.weight.device, q.weight.dtype)
     with torch.no_grad():
         thin.pairs.copy_(kept)
@@ -192,6 +212,8 @@ def thinned(
         ):
             _fill(ours, theirs, maps)
         _fill_values(thin, v, o, values)
+    for ours, theirs in ((thin.q_proj, q), (thin.k_proj, k), (thin.v_proj, v), (thin.o_proj, o)):
+        ours.requires_grad_(theirs.weight.requires_grad)
     return thin.train(module.training)
 
 
@@ -216,56 +238,31 @@ def replaced(model: nn.Module, layers: Mapping[str, nn.Module]) -> Iterator[None
 
 def with_layers(model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module:
     """A copy of a model with other layers in the place of its own; all weights are shared."""
-    shared = {id(x): x for x in (*model.parameters(), *model.buffers())}
-    made = copy.deepcopy(model, {**shared})
+    return copied(model, layers, [*model.parameters(), *model.buffers()])
+
+
+def copied(
+    model: nn.Module, layers: Mapping[str, nn.Module], shared: Iterable[Tensor | nn.Module]
+) -> nn.Module:
+    """A copy of a model with other layers in the place of its own.
+
+    Args:
+        model: The model.
+        layers: The layers, by the names of those in whose place they stand. They get the copy's
+            configuration, by which it chooses its attention function for all of them.
+        shared: What is not copied.
+
+    Returns:
+        The copy.
+
+    """
+    memo: dict[int, Any] = {id(x): x for x in shared}
+    made = copy.deepcopy(model, memo)
+    for name, layer in layers.items():
+        # the memo knows the copy, also where the layer itself is shared
+        layer.config = copy.deepcopy(model.get_submodule(name).config, memo)
     replace(made, layers)
     return made
-
-
-def attention_layers(model: nn.Module) -> dict[str, nn.Module]:
-    """The attention layers with rotary embedding that can be made thin, by their names.
-
-    An InputError names the first layer that cannot, and says why.
-    """
-    found = {
-        name: part
-        for name, part in model.named_modules()
-        if all(isinstance(getattr(part, own, None), nn.Linear) for own in _PROJECTIONS)
-    }
-    for part in found.values():
-        require_rotary(part)
-    if not found:
-        raise InputError(
-            "the model has no attention layer with q_proj, k_proj, v_proj and o_proj",
-            type(model).__name__,
-            "Models built as Llama are can be cut.",
-        )
-    return found
-
-
-def require_rotary(module: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear]:
-    """The four projections of a layer that can be made thin; InputError for any other."""
-    kind = type(module).__name__
-    norms = [name for name, _ in module.named_children() if "norm" in name.lower()]
-    if norms:
-        raise InputError(
-            f"the weights of {{value}} cannot be cut: its queries and keys are normalised over all "
-            f"their dimensions ({', '.join(norms)}) before the rotation",
-            kind,
-            "Only its key cache could be made smaller, which is done for layers built as those of "
-            "Qwen3, Gemma 3 or OLMo 2 are.",
-        )
-    found = [getattr(module, name, None) for name in _PROJECTIONS]
-    lacking = [n for n, x in zip(_PROJECTIONS, found, strict=True) if not isinstance(x, nn.Linear)]
-    known = all(hasattr(module, name) for name in ("head_dim", "scaling", "layer_idx", "config"))
-    if lacking or not known:
-        raise InputError(
-            "the weights of {value} cannot be cut: it is not built as the attention of Llama is",
-            kind,
-            "Models built as Llama, Mistral or Qwen2 are can be cut.",
-        )
-    q, k, v, o = (cast(nn.Linear, x) for x in found)
-    return q, k, v, o
 
 
 def require_same(model: nn.Module, batch: Batch) -> None:
@@ -297,17 +294,24 @@ def change_by(model: nn.Module, layers: Mapping[str, nn.Module], batch: Batch) -
         The change, where it is more than rounding; None otherwise.
 
     """
-    with batches.at_rest(model), torch.no_grad():
-        whole = _output(model, batch)
-        with replaced(model, layers):
-            rebuilt = _output(model, batch)
-    wrong = float((rebuilt - whole).norm() / whole.norm().clamp(min=1e-30))
-    return None if wrong <= _LIMITS.get(whole.dtype, _COARSE) else wrong
+    with ExitStack() as rest:
+        for part in (model, *layers.values()):
+            rest.enter_context(batches.at_rest(part))
+        for given in _with_and_without_mask(batch):
+            whole = output(model, given)
+            with replaced(model, layers):
+                rebuilt = output(model, given)
+            wrong = float((rebuilt - whole).norm() / whole.norm().clamp(min=1e-30))
+            if not wrong <= _LIMITS.get(whole.dtype, _COARSE):
+                return wrong
+    return None
 
 
-def _output(model: nn.Module, batch: Batch) -> Tensor:
-    made = batches.run(model, batch)
-    return cast(Tensor, made if isinstance(made, Tensor) else made[0])
+def _with_and_without_mask(batch: Batch) -> Iterator[Batch]:
+    """A batch, and once more without the mask of its padding, behind which a layer may hide."""
+    yield batch
+    if isinstance(batch, Mapping) and not bool(batch.get(_MASK, torch.ones(1)).all()):
+        yield {name: x for name, x in batch.items() if name != _MASK}
 
 
 def _has_bias(layer: nn.Linear) -> bool:
@@ -345,11 +349,3 @@ def _fill_values(
     if _has_bias(thin.o_proj):
         bias = (by_head @ left[..., None]).sum(0)[:, 0]
         thin.o_proj.bias.copy_(bias + o.bias.double() if _has_bias(o) else bias)
-
-
-def window_of(module: nn.Module) -> int | None:
-    """The sliding window of a layer: its own, or that of its model."""
-    own = getattr(module, "sliding_window", None)
-    if own is None and not hasattr(module, "sliding_window"):
-        own = getattr(module.config, "sliding_window", None)
-    return own if isinstance(own, int) else None

@@ -19,8 +19,10 @@ from jaxtyping import Float
 from torch import nn
 
 from attnrate.compress.modules.interface import attend
-from attnrate.compress.modules.llama import change_by, window_of
+from attnrate.compress.modules.llama import change_by
 from attnrate.compress.modules.parts import Parts
+from attnrate.compress.modules.rotary_layers import window_of
+from attnrate.compress.modules.standing import StandIn, standing_in
 from attnrate.errors import InputError
 from attnrate.spectra.batches import Batch
 
@@ -32,7 +34,7 @@ _SAID = ("head_dim", "scaling", "layer_idx", "config")
 _ROTATION, _EAGER = "apply_rotary_pos_emb", "eager_attention_forward"
 
 
-class ThinNormedAttention(nn.Module):
+class ThinNormedAttention(StandIn):
     """Grouped attention whose queries and keys are projected behind their norms and rotation.
 
     Args:
@@ -45,11 +47,10 @@ class ThinNormedAttention(nn.Module):
     key_map: Map | None
 
     def __init__(self, module: nn.Module, parts: Parts) -> None:
-        super().__init__()
+        super().__init__(module, parts)
         given: Any = module
-        self.config, self.layer_idx = given.config, given.layer_idx
-        self.heads, self.groups, self.whole = parts.heads, parts.groups, parts.whole
-        self.size, self.value_size = parts.size, parts.value_size
+        self.layer_idx = given.layer_idx
+        self.heads, self.groups = parts.heads, parts.groups
         self.num_key_value_groups = parts.heads // parts.groups
         self.scaling = given.scaling
         self.attention_dropout = float(getattr(given, "attention_dropout", 0.0))
@@ -59,7 +60,7 @@ class ThinNormedAttention(nn.Module):
         self.v_proj, self.o_proj = parts.value, parts.output
         self.q_norm, self.k_norm = given.q_norm, given.k_norm
         self.query_map, self.key_map = parts.maps or (None, None)
-        self._rotate, self._eager = (_of_file(module, name) for name in (_ROTATION, _EAGER))
+        self._rotate = _of_file(module, _ROTATION)
 
     def forward(
         self,
@@ -85,12 +86,12 @@ class ThinNormedAttention(nn.Module):
             kwargs["sliding_window"] = self.sliding_window
         dropout = self.attention_dropout if self.training else 0.0
         made, weights = attend(
-            self, query, key, value, attention_mask, dropout, self.scaling, kwargs, self._eager
+            self, query, key, value, attention_mask, dropout, self.scaling, kwargs
         )
         return self.o_proj(made.reshape(*lead, -1).contiguous()), weights
 
     def _made(self, projection: nn.Linear, norm: nn.Module, heads: int, x: Tensor) -> Tensor:
-        """Queries or keys (batch, heads, T, whole) before the rotation."""
+        """Queries or keys (batch, heads, T, m) before the rotation."""
         wide: Tensor = projection(x)
         weight = getattr(norm, "weight", None)
         # the shape of its weight tells whether a norm sees all heads at once
@@ -107,7 +108,7 @@ class ThinNormedAttention(nn.Module):
 
 def thin(module: nn.Module, parts: Parts) -> nn.Module | None:
     """The thin layer in place of one that normalises queries and keys; None for any other."""
-    return None if normed_parts(module) is None else ThinNormedAttention(module, parts)
+    return None if normed_parts(module) is None else standing_in(ThinNormedAttention, module, parts)
 
 
 def normed_parts(module: nn.Module) -> tuple[nn.Linear, nn.Linear] | None:
@@ -165,7 +166,7 @@ def require_same(model: nn.Module, layers: Iterable[str], batch: Batch) -> None:
 
 def rebuilt(module: nn.Module) -> ThinNormedAttention:
     """The layer at its full size, made of the parts of the original; none is copied."""
-    made = ThinNormedAttention(module, _whole(module))
+    made = standing_in(ThinNormedAttention, module, _whole(module))
     made.training = module.training
     return made
 

@@ -7,16 +7,28 @@ this room, and everything else from the class of the whole layer.
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import nn
 
-from attnrate.compress.modules.parts import Parts
-
 Attention: TypeAlias = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
 """An attention function of transformers."""
+T = TypeVar("T", bound="StandIn")
 _HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+
+
+@runtime_checkable
+class Sizes(Protocol):
+    """What says how large the heads of a thin layer are, such as its thin parts."""
+
+    @property
+    def size(self) -> int:
+        """The size of queries and keys."""
+
+    @property
+    def value_size(self) -> int:
+        """The size of values."""
 
 
 class StandIn(nn.Module):
@@ -24,7 +36,7 @@ class StandIn(nn.Module):
 
     Args:
         module: The layer in whose place it stands.
-        parts: Its thin parts.
+        parts: Its thin parts, or its sizes.
 
     Attributes:
         whole: The class of the layer in whose place it stands.
@@ -39,7 +51,7 @@ class StandIn(nn.Module):
     query_factor: float = 1.0
     in_cache: bool = False
 
-    def __init__(self, module: nn.Module, parts: Parts) -> None:
+    def __init__(self, module: nn.Module, parts: Sizes) -> None:
         # not the constructor of the whole layer, which would make its large parts
         nn.Module.__init__(self)
         given: Any = module
@@ -59,9 +71,9 @@ class StandIn(nn.Module):
         return f"size={self.size}, values={self.value_size}"
 
 
-def standing_in(thin: type[StandIn], module: nn.Module, parts: Parts) -> StandIn:
+def standing_in(thin: type[T], module: nn.Module, parts: Sizes) -> T:
     """A thin layer of the class `thin`, and of the class of the layer in whose place it stands."""
-    return _both(thin, type(module))(module, parts)
+    return cast(T, _both(thin, type(module))(module, parts))
 
 
 def is_of(module: nn.Module, families: Mapping[str, str], last: str) -> bool:
