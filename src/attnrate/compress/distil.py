@@ -179,9 +179,9 @@ class _Task:
     def _parts(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         one = batches.pick(self.given[place[0]], [place[1]])
         with torch.no_grad():
-            whole = output_of(batches.run(self.model, one))
+            whole = output_of(batches.run(self.model, one)).float()
         with queries_cut(self.projections, cuts):
-            made = output_of(batches.run(self.model, one))
+            made = output_of(batches.run(self.model, one)).float()
         kept = batches.padding(one, tuple(whole.shape[:2]))
         if kept is not None:
             whole, made = whole[kept.to(whole.device)], made[kept.to(made.device)]

@@ -1,5 +1,6 @@
 """What a compression gives: the model, what became of its layers, and sentences to quote."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -235,6 +236,8 @@ class Compressed(Shown):
         shrinks = self.has_cache and self.bytes < self.bytes_before
         if self.parameters >= self.parameters_before and not shrinks:
             return "it saves no parameters"
+        if not math.isfinite(self.change):
+            return "the output is not finite on inputs that the cut has not seen"
         if self.change > _FAR:
             way_out = "larger heads" if sum(self.repaired) else "larger heads or repair"
             return (

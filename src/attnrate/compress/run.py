@@ -150,8 +150,7 @@ def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = No
 
     """
     watcher = Watcher(model)
-    first = given[0]
-    found = find(watcher, batches.pick(first, [0]) if batches.is_separable(first) else first)
+    found = find(watcher, given[0])
     if not found.projections:
         why = "; ".join(f"{each.name}: {each.reason}" for each in found.refused[:3])
         raise InputError("no attention layer of this model can be cut", why or "it has none")
