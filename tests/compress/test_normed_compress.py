@@ -51,7 +51,7 @@ def test_a_cut_of_the_cache_alone_may_pay_and_is_said_to_be_one() -> None:
     assert f"({100 * 6 * ADDED / done.parameters_before:.1f} % more)" in said
     assert "288 bytes per token in the cache instead of 384" in said
     assert "only the cache shrinks, and 864 parameters that project them are added" in said
-    assert "cache 25 % smaller" in repr(done)
+    assert "cache 25.0 % smaller" in repr(done)
 
 
 def test_values_are_cut_out_of_the_weights_as_well() -> None:

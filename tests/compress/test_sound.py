@@ -1,4 +1,4 @@
-"""What is refused of a model before it is cut, and what a model of 16 bits or with padding is not."""
+"""What is refused of a model before it is cut, and what a model of 16 bits does not lose."""
 
 from dataclasses import replace
 from pathlib import Path

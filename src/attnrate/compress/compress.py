@@ -192,7 +192,8 @@ def compress(
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
     with Progress("measuring the smaller model", wanted=progress, after=QUIET):
         cached = any(layer.in_cache for layer in done.layers)
-        models = Models(module, done.closed, done.model, cached)
+        thinner = any(layer.value_size < layer.m_v for layer in done.layers)
+        models = Models(module, done.closed, done.model, cached, thinner)
         found = measured(models, parts.held, judge, timing)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}

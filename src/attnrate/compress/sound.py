@@ -46,7 +46,8 @@ def require_sound(model: nn.Module, batch: Batch) -> None:
         made = output_of(batches.run(model, batch))
     if not is_finite(made.detach()):
         raise InputError(
-            "the outputs of this {value} hold nan or inf, so that no change of them can be measured",
+            "the outputs of this {value} hold nan or inf, so that no change of them can be "
+            "measured",
             kind,
             "Look at the inputs, or open it in a wider number format (dtype=float32).",
         )
