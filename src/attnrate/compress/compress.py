@@ -29,7 +29,7 @@ from attnrate.compress.sizes import Target, Wanted, Whole, require_tokens
 from attnrate.compress.sound import require_sound
 from attnrate.compress.timing import SECONDS, require_seconds
 from attnrate.compress.tokens import tokens_of
-from attnrate.compress.trial import Split, change, outputs, split
+from attnrate.compress.trial import Split, changes, split
 from attnrate.errors import InputError, require_choice, require_number, require_whole
 from attnrate.fitting.provenance import provenance
 from attnrate.progress import QUIET, Progress
@@ -342,12 +342,8 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
     values = asked.value_sizes or None
     plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
     done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration)
-    whole = outputs(model, given.held)
-    now = change(whole, outputs(done.model, given.held))
-    cut, closed = now, None
-    if asked.steps or asked.together:
-        closed = fold(model, done.closed)
-        cut = change(whole, outputs(closed, given.held))
+    closed = fold(model, done.closed) if asked.steps or asked.together else None
+    now, cut = _changes(model, done.model, closed, given.held)
     layers = []
     for each in done.layers:
         thin = done.model.get_submodule(path_of(each.name))
@@ -374,14 +370,12 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
     done = cut_rotary(
         model, given.own, plan.sizes, asked.value_sizes, asked.shared, *steps, plan.felt
     )
-    whole = outputs(model, given.held)
-    now = change(whole, outputs(done.model, given.held))
-    cut, felt = now, layer_changes(model, done.layers, given.held)
-    felt_cut, closed = felt, None
+    felt = felt_cut = layer_changes(model, done.layers, given.held)
+    closed = None
     if asked.steps:
         felt_cut = layer_changes(model, done.closed, given.held)
         closed = with_layers(model, done.closed)
-        cut = change(whole, outputs(closed, given.held))
+    now, cut = _changes(model, done.model, closed, given.held)
     layers = []
     for name, thin in done.layers.items():
         layer: Any = thin
@@ -389,6 +383,14 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
         sizes = layer.head_dim, layer.shape.m_v
         layers.append(_layer(name, known, sizes, parts, (felt_cut[name], felt[name]), "pairs"))
     return _Done(done.model, closed, tuple(layers), cut, now, {})
+
+
+def _changes(
+    model: nn.Module, after: nn.Module, closed: nn.Module | None, held: Sequence[Batch]
+) -> tuple[float, float]:
+    """The changes of the output after all repair, and by the cut alone."""
+    found = changes(model, [after] if closed is None else [after, closed], held)
+    return found[0], found[-1]
 
 
 def _layer(
