@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 import torch
+import transformers
 from rotary_tiny import tiny_llama, tokens
 from small_models import small
+from thin_families import DECODER, POSITIONS, TEXT
 from warm_commands import attnrate
 
 import attnrate as ar
@@ -63,6 +66,42 @@ def test_a_language_model_is_written_with_its_head_for_plain_transformers(
     assert "\ncut + 4-bit keys  " in done.stdout
     assert done.stdout.endswith(f"the folder: {out}\n")
     assert hasattr(ar.load_model(out, head=True).model, "lm_head")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "inputs"),
+    [
+        ("GPT2LMHeadModel", DECODER, ("input_ids",)),
+        ("BertForSequenceClassification", TEXT, ("input_ids",)),
+        ("T5ForConditionalGeneration", POSITIONS, ("input_ids", "decoder_input_ids")),
+        ("BertModel", TEXT, ("input_ids",)),
+    ],
+)
+def test_a_model_keeps_the_head_that_its_folder_has(
+    name: str, settings: dict[str, Any], inputs: tuple[str, ...], tmp_path: Path
+) -> None:
+    made: Any = getattr(transformers, name)
+    made(made.config_class(**settings)).save_pretrained(tmp_path / "whole")
+    np.savez(tmp_path / "ids.npz", **dict.fromkeys(inputs, tokens(10, 20).numpy() % 50))
+    out = tmp_path / "thin"
+    words = "--inputs", tmp_path / "ids.npz", "--size", 4, "--timing", 0, "--json"
+    done = attnrate("compress", tmp_path / "whole", "--out", out, *words)
+    assert done.returncode == 0, done.stderr
+    assert type(ar.load_model(out).model).__name__ == name
+    assert "head" not in done.stderr
+
+
+def test_a_head_whose_weights_are_not_there_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    transformers.BertModel(transformers.BertConfig(**TEXT)).save_pretrained(tmp_path / "whole")
+    config = tmp_path / "whole/config.json"
+    said = json.loads(config.read_text()) | {"architectures": ["BertForMaskedLM"]}
+    config.write_text(json.dumps(said))
+    np.savez(tmp_path / "ids.npz", input_ids=tokens(10, 20).numpy() % 50)
+    words = "--inputs", tmp_path / "ids.npz", "--size", 4, "--timing", 0
+    done = attnrate("compress", tmp_path / "whole", "--out", tmp_path / "thin", *words)
+    assert done.returncode == 0, done.stderr
+    assert "opened without the head of BertForMaskedLM" in done.stderr
+    assert type(ar.load_model(tmp_path / "thin").model).__name__ == "BertModel"
 
 
 def test_sizes_reach_a_target_by_measurement_and_the_curves_are_in_the_answer(

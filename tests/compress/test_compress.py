@@ -1,5 +1,7 @@
 """A compression as a user asks for it: sizes, reports that are true, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 import thin_families
 import torch
@@ -7,8 +9,10 @@ from rotary_tiny import tiny_llama, tokens
 from small_models import Small, small
 
 import attnrate as ar
+from attnrate.compress.measured import Measurements
 from attnrate.compress.sizes import Whole, kept
-from attnrate.compress.trial import split
+from attnrate.compress.timing import Timing
+from attnrate.compress.trial import change, changes, outputs, split
 
 LLAMA = {"input_ids": tokens(10, 20)}
 
@@ -84,9 +88,29 @@ def test_a_cache_is_that_of_the_decoder_alone():
     assert [layer.in_cache for layer in done.layers] == [False] * 2 + [True] * 4
     # 4 layers, 3 heads, keys and values of 6, then of 4, 8 bytes
     assert "768 bytes per token in the cache instead of 1,152" in str(done)
-    assert done.bytes == 6 * 3 * 8 * 8
+    assert (done.bytes, done.cache, done.cache_before) == (6 * 3 * 8 * 8, 768, 1152)
     assert done.has_cache
     assert not ar.compress(small("bert").model, given("bert")[1], size=4).has_cache
+
+
+def test_a_cut_of_the_encoder_alone_saves_nothing_of_the_cache():
+    sizes = [4, 4, 6, 6, 6, 6]
+    done = ar.compress(thin_families.made("t5"), thin_families.given("t5", 4), sizes=sizes)
+    assert done.bytes < done.bytes_before
+    assert done.cache == done.cache_before
+    # as slow as before, a token must not be excused by bytes of the encoder
+    slow = Timing("token", 1, 40, 9, 1.0, 1.1, 1.1, 1.09, 1.2)
+    against = replace(done, change=0.1, measured=Measurements((), (slow,), (), ())).against
+    assert str(against).startswith("a token takes 1.10 times as long")
+
+
+def test_changes_are_summed_batch_by_batch():
+    one = small("own-vit")
+    other = ar.compress(one.model, given("own-vit")[1], size=4).model
+    images = torch.randn(5, *one.batch["images"].shape[1:])
+    at_once = change(outputs(one.model, [images]), outputs(other, [images]))
+    apart = changes(one.model, [other, one.model], [images[:2], images[2:]])
+    assert apart == (pytest.approx(at_once, rel=1e-5), 0.0)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "bart", "whisper"])

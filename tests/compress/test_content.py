@@ -8,9 +8,16 @@ from held_calls import call_of, draw, held_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnrate.compress.content import Factors, balanced, content, cost
-from attnrate.compress.moments import OBJECTIVES, Moments
+from attnrate.compress.content import Factors, balanced, content
+from attnrate.compress.moments import OBJECTIVES, Moments, Objective
 from attnrate.errors import InputError
+
+
+def cost(factors: Factors, moments: Moments, objective: Objective) -> torch.Tensor:
+    """The value Σ_t δ_tᵀ M δ_t of an objective for each query head."""
+    left = factors.projection() - torch.eye(factors.X.shape[1], dtype=factors.X.dtype)
+    moved = left.mT @ moments.query @ left
+    return (moved * moments.metric(objective)).sum((-1, -2))
 
 
 def optimised(moments, objective, start):

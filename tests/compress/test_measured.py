@@ -11,10 +11,15 @@ from small_models import small
 from torch import nn
 
 import attnrate as ar
-from attnrate.compress import saved
+from attnrate.compress import measured, saved
+from attnrate.spectra.batches import NotEnoughMemoryError
 
 IDS = tokens(10, 64)
 WAYS = ["whole", "cut", "int8 keys", "4-bit keys", "cut + int8 keys", "cut + 4-bit keys"]
+BOTH = [
+    *(*WAYS[:4], "int8 keys and values", "4-bit keys and values"),
+    *(*WAYS[4:], "cut + int8 keys and values", "cut + 4-bit keys and values"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +66,14 @@ def test_perplexities_are_those_of_the_models(llama: ar.Compressed) -> None:
 
 def test_rivals_have_their_bytes_and_changes(llama: ar.Compressed) -> None:
     rows = llama.rivals.set_index("way")
-    assert [*rows.index] == WAYS
+    assert [*rows.index] == BOTH
     # 2 layers x 2 key heads; numbers of 4 bytes, or 1 or 1/2 and 4 bytes for 32 tokens
     heads, key = 4, {8: 1 + 4 / 32, 4: 1 / 2 + 4 / 32}
-    wanted = [
-        *(heads * 4 * (12 + 12), heads * 4 * (8 + 8)),
-        *(heads * (12 * key[8] + 4 * 12), heads * (12 * key[4] + 4 * 12)),
-        *(heads * (8 * key[8] + 4 * 8), heads * (8 * key[4] + 4 * 8)),
-    ]
+    # values: 1 or 1/2, and 4 bytes for each token and head
+    wanted = [heads * 4 * (12 + 12), heads * 4 * (8 + 8)]
+    for m in (12, 8):
+        wanted += [heads * (m * key[bits] + 4 * m) for bits in (8, 4)]
+        wanted += [heads * (m * key[bits] + m * bits / 8 + 4) for bits in (8, 4)]
     assert rows.bytes.tolist() == wanted
     assert rows.bytes.iloc[:2].tolist() == [llama.bytes_before, llama.bytes]
     halves = [heads * 2 * 24, heads * 2 * 16, heads * (12 * key[8] + 24)]
@@ -76,6 +81,7 @@ def test_rivals_have_their_bytes_and_changes(llama: ar.Compressed) -> None:
     assert rows.change["whole"] == 0
     assert rows.change["cut"] == pytest.approx(llama.change, rel=1e-3)
     assert 0 < rows.change["int8 keys"] < rows.change["4-bit keys"] < rows.change["cut"]
+    assert rows.change["int8 keys"] < rows.change["int8 keys and values"] < rows.change["cut"]
     assert rows.perplexity["cut"] == llama.quality.after[0]
 
 
@@ -86,8 +92,8 @@ def test_all_of_it_is_said(llama: ar.Compressed) -> None:
     assert any(line.startswith("The metric: ") for line in said)
     assert sum("times as long" in line for line in said) == 2
     start = next(n for n, line in enumerate(said) if line.startswith("Ways to a smaller cache"))
-    table = said[start : start + 7]
-    assert [line[: len("cut + 4-bit keys")].strip() for line in table[1:]] == WAYS
+    table = said[start : start + 11]
+    assert [line[: len("cut + 4-bit keys and values")].strip() for line in table[1:]] == BOTH
     assert len({len(line) for line in table}) == 1
     assert f"{rows.bytes[1]:,.0f}" in table[2]
     assert llama.measured.notes == ()
@@ -101,7 +107,7 @@ def test_the_folder_keeps_the_figures(
     kept = json.loads((folder / "compressed.json").read_text())["report"]
     assert kept["change"] == llama.change
     assert kept["quality"] == llama.quality.to_dict("records")
-    assert [row["way"] for row in kept["rivals"]] == WAYS
+    assert [row["way"] for row in kept["rivals"]] == BOTH
     assert [row["work"] for row in kept["times"]] == ["batch", "token"]
 
 
@@ -113,7 +119,38 @@ def test_a_decoder_without_its_head_has_rivals_and_no_perplexity() -> None:
     assert len(done.quality) == 0
     without, short = done.measured.notes
     assert "without its language head" in without
-    assert "8 tokens share a scale of quantised keys instead of 32" in short
+    assert short == (
+        "Of 2 inputs held out, 2 have fewer than 64 tokens. There 8 tokens share a scale of "
+        "quantised keys instead of 32, which takes more bytes."
+    )
+
+
+def test_one_short_text_leaves_the_groups_of_the_others() -> None:
+    ids, mask = tokens(10, 128), torch.ones(10, 128, dtype=torch.long)
+    mask[-1, 6:] = 0
+    batch = {"input_ids": ids, "attention_mask": mask}
+    done = ar.compress(tiny_llama(torch.float32), batch, size=8, timing=0)
+    rows = done.rivals.set_index("way")
+    # 128 tokens in groups of 32, and 6 whole
+    keys = (128 * 12 * (1 + 4 / 32) + 6 * 12 * 4) / 134
+    assert rows.bytes["int8 keys"] == pytest.approx(4 * (keys + 4 * 12))
+    first, second = done.measured.notes
+    assert first.startswith("Of 2 inputs held out, 1 has fewer than 64 tokens.")
+    assert second == "1 of these has fewer than 8 tokens, none of whose keys are quantised."
+
+
+def test_too_little_memory_for_times_keeps_the_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise NotEnoughMemoryError("there is not enough memory for a batch of 8 inputs.")
+
+    monkeypatch.setattr(measured, "time_batch", full)
+    monkeypatch.setattr(measured, "time_token", full)
+    done = ar.compress(tiny_llama(torch.float32), {"input_ids": IDS}, size=8, timing=1e-3)
+    assert done.measured.times == ()
+    assert [note.split(" could")[0] for note in done.measured.notes] == [
+        "Times",
+        "The time per token",
+    ]
 
 
 def test_an_encoder_has_embeddings_neighbours_and_no_rivals() -> None:

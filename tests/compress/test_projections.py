@@ -1,11 +1,14 @@
 """Projections found by running, against the layers' own queries, keys, values and outputs."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from small_models import small
 from torch import nn
 
 from attnrate.compress.projections import find
+from attnrate.compress.rebuilt import require_rebuilt
 from attnrate.spectra.watching.watcher import Watcher
 
 #: The parts of the first layer by hand: paths of queries, keys, values, output
@@ -68,6 +71,32 @@ def test_padding_in_the_first_input_hides_no_part(name):
     for one, two in zip(found.projections.values(), plain.projections.values(), strict=True):
         assert (one.output.path, one.query.path) == (two.output.path, two.query.path)
         assert torch.equal(one.output.features, two.output.features)
+
+
+def test_the_input_with_the_most_tokens_tells_the_parts_apart():
+    given = small("bert")
+    mask = given.batch["attention_mask"].clone()
+    mask[0, 2:] = 0
+    found = find(Watcher(given.model), {**given.batch, "attention_mask": mask})
+    assert found.refused == ()
+    # one with two tokens and padding has too few
+    first = {key: value[:1] for key, value in given.batch.items()} | {"attention_mask": mask[:1]}
+    few = find(Watcher(given.model), first)
+    assert few.projections == {}
+    assert all("fewer than 4 tokens" in each.reason for each in few.refused)
+
+
+def test_layers_that_rebuilt_change_the_output_are_refused():
+    given = small("bert")
+    found = find(Watcher(given.model), given.batch)
+    assert require_rebuilt(given.model, found, given.batch) is found
+    first, second = found.projections.values()
+    wrong = replace(second.output, features=second.output.features.flip(1))
+    mixed = {first.site.name: first, second.site.name: replace(second, output=wrong)}
+    kept = require_rebuilt(given.model, replace(found, projections=mixed), given.batch)
+    assert [*kept.projections] == [first.site.name]
+    assert [each.name for each in kept.refused] == [second.site.name]
+    assert "put together from its parts it changes the output by" in kept.refused[0].reason
 
 
 def test_keys_that_lie_between_queries_and_values_of_a_head_are_found_there():

@@ -14,7 +14,7 @@ from attnrate.compress.quantised import (
     GROUP,
     Bits,
     Coded,
-    QuantisedKeys,
+    QuantisedLayer,
     bytes_of,
     group_of,
     new_cache,
@@ -101,7 +101,7 @@ def test_bytes_are_those_of_codes_scales_zeros_and_whole_numbers(bits: Bits, cod
 
 def test_tokens_that_come_one_by_one_are_quantised_in_the_same_groups() -> None:
     keys, values = numbers(1, 2, 20, 3), numbers(1, 2, 20, 4)
-    at_once, slow = QuantisedKeys(4, 8), QuantisedKeys(4, 8)
+    at_once, slow = QuantisedLayer(4, 8), QuantisedLayer(4, 8)
     found = at_once.update(keys, values)
     for t in range(20):
         made = slow.update(keys[:, :, t : t + 1], values[:, :, t : t + 1])
@@ -114,7 +114,7 @@ def test_tokens_that_come_one_by_one_are_quantised_in_the_same_groups() -> None:
 
 
 def test_inputs_can_change_places_and_tokens_cannot_be_taken_back() -> None:
-    layer = QuantisedKeys(8, 8)
+    layer = QuantisedLayer(8, 8)
     keys, _ = layer.update(numbers(3, 2, 10, 3), numbers(3, 2, 10, 3))
     layer.reorder_cache(torch.tensor([2, 0, 1]))
     none = torch.zeros(3, 2, 0, 3, dtype=torch.float64)
@@ -164,3 +164,32 @@ def test_a_model_reads_and_writes_through_it(shape: str) -> None:
 
 def test_short_inputs_have_short_groups() -> None:
     assert [group_of(length) for length in (20, 63, 64, 500)] == [8, 8, 32, 32]
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("size", [64, 24, 5])
+def test_values_share_a_scale_over_channels_of_one_token(bits: Bits, size: int) -> None:
+    values = numbers(2, 2, 7, size).float() * torch.logspace(0, 3, 7)[:, None]
+    found = Coded.of_values(values, bits).values(torch.float32, size)
+    by_group = values.unflatten(-1, (-1, 32 if size == 64 else size))
+    reach = by_group.amax(-1, keepdim=True) - by_group.amin(-1, keepdim=True)
+    step = (reach / (2**bits - 1)).expand_as(by_group).flatten(-2)
+    rounding = 2.0**-9 * values.abs().amax(-1, keepdim=True)
+    assert ((found - values).abs() <= 0.5 * step + rounding).all()
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_cache_of_both_holds_values_in_few_bits_token_by_token(bits: Bits) -> None:
+    at_once, slow = QuantisedLayer(bits, 8, True), QuantisedLayer(bits, 8, True)
+    key, value = numbers(2, 2, 20, 12).float(), numbers(2, 2, 20, 6, seed=1).float()
+    made = at_once.update(key, value)
+    for t in range(20):
+        last = slow.update(key[:, :, t : t + 1], value[:, :, t : t + 1])
+    assert torch.equal(last[1], made[1])
+    assert at_once.get_seq_length() == slow.get_seq_length() == 20
+    # keys: 16 tokens in groups of 8, 4 whole; values: 20 tokens with one scale and zero each
+    heads, share = 2 * 2, bits / 8
+    keys = heads * (12 * (16 * share + 2 * 4) + 4 * 12 * 4)
+    assert sum(x.nbytes for x in at_once.tensors()) == keys + heads * 20 * (6 * share + 4)
+    slow.reorder_cache(torch.tensor([1, 1]))
+    assert torch.equal(slow.coded_values.codes[0], at_once.coded_values.codes[1])

@@ -32,7 +32,6 @@ def test_a_cut_model_runs_and_its_record_says_what_was_done():
     assert given.output(done.model).shape == given.output().shape
     assert [(each.size, each.value_size) for each in done.layers] == [(3, 5), (3, 5)]
     assert all(each.after <= each.before for each in done.layers)
-    assert done.distilled[1] <= done.distilled[0]
     assert done.refused == ()
 
 
@@ -113,3 +112,17 @@ def test_of_many_layers_few_calls_are_kept_and_the_cut_is_the_same(monkeypatch):
     assert made.layers == whole.layers
     for mine, theirs in zip(made.model.parameters(), whole.model.parameters(), strict=True):
         assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "wanted"),
+    [
+        (15, 8, [0, 1, 3, 5, 7, 9, 11, 13]),
+        (40, 8, [*range(0, 40, 5)]),
+        (9, 8, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (3, 8, [0, 1, 2]),
+    ],
+)
+def test_inputs_to_try_are_spread_over_all(count: int, most: int, wanted: list[int]) -> None:
+    found = some([torch.arange(float(count))[:, None]], most)
+    assert torch.cat(found).flatten().tolist() == wanted

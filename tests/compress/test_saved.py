@@ -2,8 +2,11 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rotary_tiny import tiny_llama, tokens
@@ -162,6 +165,35 @@ def test_a_disk_that_fills_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ar.StoreError, match="No space left on device"):
         compressed("own-vit").save(tmp_path / "thin")
     assert [*tmp_path.iterdir()] == []
+
+
+_LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8000, resource.RLIM_INFINITY))
+from attnrate.cli import main
+sys.argv = ["attnrate", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@pytest.mark.parametrize("format", ["attnrate", "llama"])
+def test_a_real_limit_of_file_sizes_ends_with_1_and_leaves_nothing(
+    format: str, tmp_path: Path
+) -> None:
+    tiny_llama(torch.float32).save_pretrained(tmp_path / "whole")
+    np.savez(tmp_path / "ids.npz", input_ids=LLAMA["input_ids"].numpy())
+    (tmp_path / "made").mkdir()
+    words = ["--inputs", str(tmp_path / "ids.npz"), "--out", str(tmp_path / "made/thin")]
+    words += ["--size", "8", "--values", "--timing", "0", "--format", format]
+    command = [sys.executable, "-c", _LIMITED, "compress", str(tmp_path / "whole"), *words]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1, ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "the compressed model could not be written" in ran.stderr
+    assert [*(tmp_path / "made").iterdir()] == []
 
 
 @pytest.mark.usefixtures("at_once")

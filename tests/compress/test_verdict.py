@@ -20,12 +20,20 @@ def test_quantised_keys_that_are_smaller_and_better_outdo_a_cut() -> None:
         "int8 keys of the whole model take 48 bytes per token in the cache instead of 48 (other "
         "numbers in 16 bits), and the output changes by 1.0 % instead of 10.0 %"
     )
-    larger = Rival("int8 keys", 68.0, 49.0, 0.01, 20.1)
+    larger = Rival("int8 keys", 68.0, 51.0, 0.01, 20.1)
     assert outdone(found(larger)) is None
     assert outdone(found(Rival("int8 keys", 68.0, 40.0, 0.1, 20.1))) is None
     four = outdone(found(larger, Rival("4-bit keys", 50.0, 30.0, 0.09, 21.0)))
     assert four is not None
     assert four.startswith("4-bit keys of the whole model take 30 bytes")
+
+
+def test_values_have_rivals_and_a_few_bytes_more_are_equal() -> None:
+    said = outdone(found(Rival("int8 keys and values", 68.0, 50.0, 0.01, 20.1)))
+    assert said is not None
+    assert said.startswith("int8 keys and values of the whole model take 50 bytes")
+    both = Rival("cut + int8 keys and values", 40.0, 20.0, 0.05, 22.0)
+    assert outdone(found(both)) is None
 
 
 def test_both_together_are_no_rival() -> None:

@@ -1,6 +1,7 @@
 """The command compress."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -233,7 +234,7 @@ def compress(
 
     if written_as == "onnx":
         require_packages()
-    loaded = _open(model, Placing(device, dtype, None, None))
+    loaded = _open(model, Placing(device, dtype, None, None), written_as == "llama")
     if written_as == "onnx":
         require_exportable(loaded.model)
     elif written_as == "llama":
@@ -259,20 +260,50 @@ def compress(
     _tell(done, out, as_json)
 
 
-def _open(source: str, placing: Placing) -> "LoadedModel":
-    """Open a model; one that writes text keeps its head, so that the smaller one writes too."""
-    from attnrate.spectra.checkpoint import local_folder, read_json
+def _open(source: str, placing: Placing, needs_head: bool = False) -> "LoadedModel":
+    """Open a model with the head of its task, so that the smaller one does what the whole one did.
+
+    A folder that lacks the weights of its head is opened without it, and a line on stderr says so;
+    with `needs_head` it is refused.
+    """
+    from attnrate.spectra.checkpoint import local_folder
     from attnrate.spectra.pretrained import from_hub
 
     with Progress(f"opening {source}"):
         folder = local_folder(source)
         local = folder is not None
         folder = folder if folder is not None else from_hub(source)
-        config = folder / "config.json"
-        named = read_json(config).get("architectures") if config.is_file() else None
-        head = any(str(name).endswith("ForCausalLM") for name in named or ())
-        loaded = placing.open(source if local else str(folder), head)
+        place = source if local else str(folder)
+        head = _headed(folder)
+        try:
+            loaded = placing.open(place, head is not None)
+        except InputError as problem:
+            if head is None or needs_head:
+                raise
+            loaded = placing.open(place)
+            typer.echo(
+                f"opened without the head of {head}, so that the smaller model has none: {problem}",
+                err=True,
+            )
         return loaded if local else replace(loaded, name=source)
+
+
+def _headed(folder: Path) -> str | None:
+    """The class that config.json names, where it has a head that the bare model lacks."""
+    from attnrate.spectra.checkpoint import read_json
+
+    config = folder / "config.json"
+    named = read_json(config).get("architectures") if config.is_file() else None
+    if not isinstance(named, list) or not named or find_spec("transformers") is None:
+        return None
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    bare = {
+        name
+        for own in MODEL_MAPPING_NAMES.values()
+        for name in ((own,) if isinstance(own, str) else own)
+    }
+    return None if str(named[0]) in bare else str(named[0])
 
 
 def _tell(done: "Compressed", out: Path, as_json: bool) -> None:

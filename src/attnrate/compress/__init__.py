@@ -9,13 +9,15 @@
 - `run`: a model's cut from its inputs on; `fold`: the thin heads put into the model
 - `rotary`: pairs of rotary heads, by elimination with a refit, from `rotary_moments`;
   `rotary_values`, `rotary_repair`; `export_llama`: stock Llama files
+- `sound`: what is refused of a model as a whole; `rebuilt`: whether layers put together from the
+  parts that were found are the model's own
 - `sizes`: what was asked for, `advised` by an advice or `planned` from measurements: `cutters` make
   layers of any size, `allocate` shares a budget out, `curves` keep what was measured
 - `compress`: the one call over all of it, with `trial` (inputs held out) and `rotary_run`;
   `result`: what it gives; `saved` and `opened`: its folders, `written`: what their formats share;
   `export_onnx`: files of ONNX, with `onnx_graph`
 - `measured`: how good a model is before and after (`quality`), how long it takes (`timing`), and
-  its `rivals`, keys in 8 or 4 bits in a cache of their own (`quantised`); `verdict`: why a cut does
-  not pay; `told`: all that in words; `drawn`: as a picture
+  its `rivals`, keys (and values) in 8 or 4 bits in a cache of their own (`quantised`); `verdict`:
+  why a cut does not pay; `sentences`: what was measured in words; `drawn`: as a picture
 - `modules/`: thin attention of families of models, one file each
 """

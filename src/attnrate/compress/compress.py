@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from attnrate.compress import run
-from attnrate.compress.fold import fold, path_of, require_thin
+from attnrate.compress.fold import fold, path_of
 from attnrate.compress.generation import writes
 from attnrate.compress.measured import Judged, Models, measured
 from attnrate.compress.modules.llama import ThinLlamaAttention, with_layers
@@ -20,15 +20,17 @@ from attnrate.compress.modules.maps import maps_of
 from attnrate.compress.modules.normed import normed_parts, require_same
 from attnrate.compress.modules.rotary_layers import attention_layers, require_rotary
 from attnrate.compress.planned import Plan, cutter_of, planned, require_target
-from attnrate.compress.projections import Found, find
+from attnrate.compress.projections import Found, Refusal, find, fullest
 from attnrate.compress.quality import require_judge
+from attnrate.compress.rebuilt import require_rebuilt
 from attnrate.compress.result import Compressed, CompressedLayer
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
 from attnrate.compress.sizes import Target, Wanted, Whole, require_tokens
+from attnrate.compress.sound import require_sound
 from attnrate.compress.timing import SECONDS, require_seconds
 from attnrate.compress.tokens import tokens_of
-from attnrate.compress.trial import Split, change, outputs, split
+from attnrate.compress.trial import Split, changes, split
 from attnrate.errors import InputError, require_choice, require_number, require_whole
 from attnrate.fitting.provenance import provenance
 from attnrate.progress import QUIET, Progress
@@ -160,6 +162,7 @@ def compress(
     module = module_of(model)
     parts = split([*batches.batches(as_batches(model, inputs))])
     name = model.name if isinstance(model, LoadedModel) else type(module).__name__
+    require_sound(module, fullest(parts.own[0]))
     judge = Judged.of(metric, module)
     with Progress("cutting heads", wanted=progress, after=QUIET) as shown:
         known = _Layers.of(module, parts.own[0])
@@ -183,14 +186,15 @@ def compress(
             cutter = cutter_of(module, parts.own, known.rotary, values, shared)
             plan = planned(name, parts.own, cutter, grid, asked, shown)
         else:
-            plan = Plan(asked.of(known.whole, [each.partition(": ")[0] for each in known.left]))
+            plan = Plan(asked.of(known.whole, [each.name for each in known.refused]))
             require_tokens(tokens, max(plan.sizes.values()))
         own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
         asked_for = _Asked(plan, own, repair, together, shared, seed)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
     with Progress("measuring the smaller model", wanted=progress, after=QUIET):
         cached = any(layer.in_cache for layer in done.layers)
-        models = Models(module, done.closed, done.model, cached)
+        thinner = any(layer.value_size < layer.m_v for layer in done.layers)
+        models = Models(module, done.closed, done.model, cached, thinner)
         found = measured(models, parts.held, judge, timing)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}
@@ -250,18 +254,23 @@ class _Done:
 class _Layers:
     """The attention layers of a model that can be cut; `length` are the tokens of an input.
 
-    `behind`: queries and keys are normalised and turned before they can be cut.
-    `cached`: the model keeps keys and values for tokens to come.
+    `behind`: those whose queries and keys are normalised and turned before they can be cut.
+    `cached`: such layers keep keys and values for tokens to come.
     """
 
     whole: Mapping[str, Whole]
     groups: Mapping[str, int]
     parts: Mapping[str, tuple[nn.Module, ...]]
     rotary: bool
-    left: tuple[str, ...]
+    refused: tuple[Refusal, ...]
     length: int
-    behind: bool
+    behind: frozenset[str]
     cached: bool
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The layers that cannot be cut, each with the reason."""
+        return tuple(map(str, self.refused))
 
     @classmethod
     def of(cls, model: nn.Module, batch: Batch) -> "_Layers":
@@ -271,7 +280,7 @@ class _Layers:
         watcher = Watcher(model)
         sites: dict[str, tuple[Site, int]] = {}
         lengths: list[int] = []
-        one = batches.pick(batch, [0]) if batches.is_separable(batch) else batch
+        one = fullest(batch)
 
         def see(site: Site, call: Call) -> None:
             sites[site.name] = site, call.value.shape[-1]
@@ -282,32 +291,30 @@ class _Layers:
         turned = [site for site, _ in sites.values() if site.rotary]
         if turned and all(normed_parts(site.module) is None for site in turned):
             return cls._of_rotary(model, sites, length)
-        found = find(Watcher(model), one)
-        left = tuple(f"{each.name}: {each.reason}" for each in found.refused)
+        found = require_rebuilt(model, find(Watcher(model), one), one)
         if not found.projections:
             raise InputError(
                 f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
-                "; ".join(left[:3]) or "it has no attention that could be read",
+                "; ".join(map(str, found.refused[:3])) or "it has no attention that could be read",
             )
-        for own in found.projections.values():
-            require_thin(model, own)
-        behind = [path_of(n) for n, own in found.projections.items() if own.behind]
-        if behind:
-            require_same(model, behind, one)
-        causal = any(getattr(model.get_submodule(n), "is_causal", False) for n in behind)
-        return cls._of_content(found, left, length, bool(behind), causal or writes(model))
+        behind = frozenset(n for n, own in found.projections.items() if own.behind)
+        paths = [path_of(name) for name in found.projections if name in behind]
+        if paths:
+            require_same(model, paths, one)
+        causal = any(getattr(model.get_submodule(n), "is_causal", False) for n in paths)
+        return cls._of_content(found, length, behind, causal or writes(model))
 
     @classmethod
     def _of_content(
-        cls, found: Found, left: tuple[str, ...], length: int, behind: bool, cached: bool
+        cls, found: Found, length: int, behind: frozenset[str], cached: bool
     ) -> "_Layers":
         whole, groups, parts = {}, {}, {}
         for name, own in found.projections.items():
-            number = own.site.groups * _element(own.key.part)
+            number = own.site.groups * own.key.weight_bytes
             whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False, number)
             groups[name] = own.site.groups
             parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
-        return cls(whole, groups, parts, False, left, length, behind, cached)
+        return cls(whole, groups, parts, False, found.refused, length, behind, cached)
 
     @classmethod
     def _of_rotary(
@@ -317,10 +324,10 @@ class _Layers:
         whole, groups, parts = {}, {}, {}
         known = {n: require_rotary(there[path_of(n)]) for n in sites if path_of(n) in there}
         several = _several(known)
-        left = [f"{name}: its weights serve several layers" for name in several]
+        left = [Refusal(name, "its weights serve several layers") for name in several]
         for name, (site, m_v) in sites.items():
             if name not in known:
-                left.append(f"{name}: it is not built as the attention of Llama is")
+                left.append(Refusal(name, "it is not built as the attention of Llama is"))
             elif name not in several:
                 number = site.groups * _element(known[name][1])
                 whole[name] = Whole(site.m_h, m_v, True, number)
@@ -328,11 +335,12 @@ class _Layers:
         if not whole:
             raise InputError(
                 f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
-                "; ".join(left[:3]),
+                "; ".join(map(str, left[:3])),
                 "Models built as Llama, Mistral or Qwen2 are can be cut.",
             )
         causal = any(getattr(layer, "is_causal", True) for layer in there.values())
-        return cls(whole, groups, parts, True, tuple(left), length, False, causal or writes(model))
+        cached = causal or writes(model)
+        return cls(whole, groups, parts, True, tuple(left), length, frozenset(), cached)
 
 
 def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
@@ -340,12 +348,8 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
     values = asked.value_sizes or None
     plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
     done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration)
-    whole = outputs(model, given.held)
-    now = change(whole, outputs(done.model, given.held))
-    cut, closed = now, None
-    if asked.steps or asked.together:
-        closed = fold(model, done.closed)
-        cut = change(whole, outputs(closed, given.held))
+    closed = fold(model, done.closed) if asked.steps or asked.together else None
+    now, cut = _changes(model, done.model, closed, given.held)
     layers = []
     for each in done.layers:
         thin = done.model.get_submodule(path_of(each.name))
@@ -354,7 +358,7 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
         sizes = each.size, each.value_size
         felt = each.before, each.before if each.after is None else each.after
         layer = _layer(each.name, known, sizes, parts, felt, each.objective)
-        cached = known.cached if maps else getattr(thin, "in_cache", False)
+        cached = known.cached if each.name in known.behind else getattr(thin, "in_cache", False)
         layers.append(replace(layer, added=_count(maps), in_cache=cached))
     return _Done(done.model, closed, tuple(layers), cut, now, done.outputs)
 
@@ -372,14 +376,12 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
     done = cut_rotary(
         model, given.own, plan.sizes, asked.value_sizes, asked.shared, *steps, plan.felt
     )
-    whole = outputs(model, given.held)
-    now = change(whole, outputs(done.model, given.held))
-    cut, felt = now, layer_changes(model, done.layers, given.held)
-    felt_cut, closed = felt, None
+    felt = felt_cut = layer_changes(model, done.layers, given.held)
+    closed = None
     if asked.steps:
         felt_cut = layer_changes(model, done.closed, given.held)
         closed = with_layers(model, done.closed)
-        cut = change(whole, outputs(closed, given.held))
+    now, cut = _changes(model, done.model, closed, given.held)
     layers = []
     for name, thin in done.layers.items():
         layer: Any = thin
@@ -388,6 +390,14 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
         made = _layer(name, known, sizes, parts, (felt_cut[name], felt[name]), "pairs")
         layers.append(replace(made, in_cache=known.cached))
     return _Done(done.model, closed, tuple(layers), cut, now, {})
+
+
+def _changes(
+    model: nn.Module, after: nn.Module, closed: nn.Module | None, held: Sequence[Batch]
+) -> tuple[float, float]:
+    """The changes of the output after all repair, and by the cut alone."""
+    found = changes(model, [after] if closed is None else [after, closed], held)
+    return found[0], found[-1]
 
 
 def _layer(

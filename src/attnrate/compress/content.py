@@ -84,13 +84,6 @@ def require_size(size: int, m: int) -> None:
         )
 
 
-def cost(factors: Factors, moments: Moments, objective: Objective) -> Float[Tensor, " heads"]:
-    """The value Σ_t δ_tᵀ M δ_t of an objective for each query head."""
-    left = factors.projection() - torch.eye(factors.X.shape[1], dtype=factors.X.dtype)
-    moved = left.mT @ moments.query @ left
-    return (moved * moments.metric(objective)).sum((-1, -2))
-
-
 def balanced(factors: Factors, moments: Moments) -> Factors:
     """A cut with queries and keys of one size in each of the r directions.
 

@@ -6,7 +6,6 @@ of the relative change of its output go to X and Y of all layers at once.
 """
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,8 +26,8 @@ from attnrate.spectra.check import output_of
 Tensor = torch.Tensor
 _RATE = 0.003  # of Adam, for numbers of size one
 _INPUTS = 2  # in a step
-_LOOKS = 4  # times that the inputs held out are looked at
-_HELD_OUT = 8  # every such input is held out
+_LOOKS = 4  # measurements on the inputs held out during a repair
+_HELD_OUT = 8  # every eighth input is held out
 
 
 @dataclass(frozen=True)
@@ -36,19 +35,17 @@ class Distilled:
     """What a repair of all layers together came to.
 
     Attributes:
-        factors: The cuts after it, by the names of layers.
-        before: The relative change of the model's output on inputs held out, before.
-        after: The same after it; never more than before.
-        steps: The number of steps that were taken.
-        seconds: The time that this thread of the processor took for them.
+        factors: The cuts after the repair, by the names of layers.
+        before: The relative change of the model's output by the cuts to begin with, on inputs held
+            out.
+        after: The relative change of the model's output on these inputs after the repair; never
+            more than `before`.
 
     """
 
     factors: Mapping[str, Factors]
     before: float
     after: float
-    steps: int
-    seconds: float
 
 
 @contextmanager
@@ -112,7 +109,6 @@ def distil(
         The best cuts on the inputs held out, and what they came to.
 
     """
-    began = time.thread_time()
     places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
     away = places[_HELD_OUT - 1 :: _HELD_OUT] or places[-1:]
     own = [place for place in places if place not in away] or away
@@ -152,7 +148,7 @@ def distil(
             parameter.requires_grad_(True)
         for part, training in modes:
             part.training = training
-    return Distilled(found, before, least, steps, time.thread_time() - began)
+    return Distilled(found, before, least)
 
 
 @dataclass(frozen=True)
@@ -179,9 +175,9 @@ class _Task:
     def _parts(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         one = batches.pick(self.given[place[0]], [place[1]])
         with torch.no_grad():
-            whole = output_of(batches.run(self.model, one))
+            whole = output_of(batches.run(self.model, one)).float()
         with queries_cut(self.projections, cuts):
-            made = output_of(batches.run(self.model, one))
+            made = output_of(batches.run(self.model, one)).float()
         kept = batches.padding(one, tuple(whole.shape[:2]))
         if kept is not None:
             whole, made = whole[kept.to(whole.device)], made[kept.to(made.device)]

@@ -15,7 +15,8 @@ from attnrate.compress.values import ValueFactors
 from attnrate.errors import InputError
 
 Tensor = torch.Tensor
-_SAME = 1e-4  # a factor of queries is measured by running the model, in its own precision
+#: A factor of queries is measured by running the model, in its own precision: 16 bits or more
+_SAME, _SAME_COARSE = 1e-4, 1e-2
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,6 @@ def _own_parts(layer: ThinLayer) -> list[nn.Module]:
     return [each.part for each in (own.query, own.key, own.value, own.output)]
 
 
-def require_thin(model: nn.Module, own: Projections) -> None:
-    """Raise an InputError where there is no thin module for the family of a layer."""
-    _thin(model, own, thin_parts(ThinLayer(own)))
-
-
 def _thin(model: nn.Module, own: Projections, parts: Parts) -> nn.Module:
     """The thin module in place of a layer; an InputError where its family has none."""
     path = path_of(own.site.name)
@@ -116,7 +112,8 @@ def _thin(model: nn.Module, own: Projections, parts: Parts) -> nn.Module:
     thin = next(filter(None, (family(old, parts) for family in FAMILIES)), None) if inside else None
     factor = getattr(thin, "query_factor", 1.0)
     same = (own.key.factor, own.value.factor) == (1.0, 1.0)
-    if thin is None or not same or abs(own.query.factor / factor - 1) > _SAME:
+    limit = _SAME_COARSE if own.query.weight_bytes < 4 else _SAME
+    if thin is None or not same or abs(own.query.factor / factor - 1) > limit:
         raise InputError(
             f"the weights of {own.site.name} cannot be cut: there is no thin module for its class",
             type(old).__name__,

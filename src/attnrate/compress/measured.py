@@ -26,11 +26,10 @@ from attnrate.spectra.measures import counted, percent
 
 Tensor = torch.Tensor
 T = TypeVar("T")
-_GROUP = 32  # tokens that share a scale, where inputs are long enough
 #: What a model may raise that is not called as others are; the cut itself is done by then
 _PROBLEMS = (
     *(TypeError, ValueError, RuntimeError, AttributeError, LookupError, ArithmeticError),
-    AssertionError,
+    *(AssertionError, MemoryError, batches.NotEnoughMemoryError),
 )
 
 
@@ -41,8 +40,8 @@ class Measurements:
     Attributes:
         quality: How good the model is on inputs held out, before and after.
         times: How long a batch takes, and for decoders a token.
-        rivals: Ways to a smaller cache: the cut, keys in 8 and 4 bits, and both; none for a model
-            without a cache.
+        rivals: Ways to a smaller cache: the cut, keys in 8 and 4 bits, and the two together; also
+            keys and values in so few bits where values were cut. None for a model without a cache.
         notes: What could not be measured and why, and what to know of the figures.
 
     Examples:
@@ -84,6 +83,7 @@ class Models:
         closed: The model after its cut alone; None without a repair.
         after: The model after all.
         has_cache: Whether the model keeps keys and values while it writes.
+        values: Whether values were cut as well as queries and keys.
 
     """
 
@@ -91,6 +91,7 @@ class Models:
     closed: nn.Module | None
     after: nn.Module
     has_cache: bool
+    values: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ def measured(
     own = texts(held) if decoder else []
     found = None
     if own:
-        found = notes.tried("Rivals", lambda: ways(models.whole, models.closed, models.after, own))
+        three = models.whole, models.closed, models.after
+        found = notes.tried("Rivals", lambda: ways(*three, own, models.values))
     quality = [*_perplexity(models, found)]
     if models.has_cache:
         _say_decoder(models, own, found, notes)
@@ -188,11 +190,30 @@ def _say_decoder(models: Models, own: Sequence[Tensor], found: Ways | None, note
                 "There is no perplexity: the model was opened without its language head "
                 "(load_model(…, head=True) keeps it)."
             )
-        if found.group != _GROUP:
-            notes.said.append(
-                f"The inputs are short, so that {found.group} tokens share a scale of quantised "
-                f"keys instead of {_GROUP}, which takes more bytes."
-            )
+        _say_short(found.lengths, notes)
+
+
+def _say_short(lengths: Sequence[int], notes: _Notes) -> None:
+    """Say for how many texts quantised keys have more scales, and for how many there are none."""
+    from attnrate.compress.quantised import GROUP, SHORT_GROUP, group_of
+
+    short = sum(group_of(length) < GROUP for length in lengths)
+    tiny = sum(length < SHORT_GROUP for length in lengths)
+    if short:
+        notes.said.append(
+            f"Of {counted(len(lengths), 'input')} held out, {short} {_have(short)} fewer than "
+            f"{2 * GROUP} tokens. There {SHORT_GROUP} tokens share a scale of quantised keys "
+            f"instead of {GROUP}, which takes more bytes."
+        )
+    if tiny:
+        notes.said.append(
+            f"{tiny} of these {_have(tiny)} fewer than {SHORT_GROUP} tokens, none of whose keys "
+            "are quantised."
+        )
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _embedded(models: Models, held: Sequence[Batch], notes: _Notes) -> tuple[Quality, ...]:

@@ -24,9 +24,12 @@ from attnrate.spectra.cut import kept_tokens
 from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
-_FEWEST = 4  # tokens of one input
-_SAME = 1e-5  # two features are one if they differ by less than this share of their size
-_SAME_OUTPUT = 1e-3  # what heads gave is computed here once more, and may be rounded otherwise
+_FEWEST, _FEWEST_COARSE = 4, 16  # tokens of one input, in 32 bits and more and in fewer
+#: Two features are one if they differ by less than this share of their size
+_SAME, _SAME_COARSE = 1e-5, 1e-2
+#: What heads gave is computed here once more, and may be rounded otherwise
+_SAME_OUTPUT, _SAME_OUTPUT_COARSE = 1e-3, 6e-2
+_APART = 0.2  # by which the factors of features may differ at most, however coarse numbers are
 _NORMS = (
     *("q_norm", "k_norm", "query_norm", "key_norm", "norm_q", "norm_k", "qk_norm"),
     *("q_layernorm", "k_layernorm", "query_layernorm", "key_layernorm", "ln_q", "ln_k"),
@@ -69,6 +72,11 @@ class Slice:
         own: Tensor = bias.detach().double()
         return own if self.of_inputs else self.factor * own[self.features]
 
+    @property
+    def weight_bytes(self) -> int:
+        """The bytes of one number of the part's weights, as the model keeps them."""
+        return _rows(self.part).element_size()
+
     def rows_of(self, weight: Tensor) -> Tensor:
         """A weight of the part with a row for each output, or back from that."""
         return weight.mT if _is_conv1d(self.part) else weight
@@ -110,6 +118,9 @@ class Refusal:
     name: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Found:
@@ -130,7 +141,7 @@ def find(watcher: Watcher, batch: Batch, plain: bool = False) -> Found:
 
     Args:
         watcher: The model.
-        batch: Some inputs; only the first is used.
+        batch: Some inputs; that with the most tokens is used.
         plain: Whether queries and keys before a rotary embedding are looked for; without it, layers
             with such an embedding are refused, unless they normalise queries and keys as well.
 
@@ -138,7 +149,7 @@ def find(watcher: Watcher, batch: Batch, plain: bool = False) -> Found:
         The projections of layers, and the layers that are refused, each with its reason.
 
     """
-    one = batches.pick(batch, [0]) if batches.is_separable(batch) else batch
+    one = fullest(batch)
     search = _Search(watcher.model)
     with ExitStack() as stack:
         search.follow(stack)
@@ -146,6 +157,19 @@ def find(watcher: Watcher, batch: Batch, plain: bool = False) -> Found:
     found, refused = search.result()
     lost = [Refusal(each.name, each.why) for each in watcher.unseen()]
     return Found(found, (*refused, *lost))
+
+
+def fullest(batch: Batch) -> Batch:
+    """The one input of a batch with the most tokens; the batch itself if it cannot be taken apart.
+
+    Where there are two sequences, an encoder's and a decoder's, the shorter of the two counts.
+    """
+    if not batches.is_separable(batch):
+        return batch
+    masks = [batches.kept(batch, f"{side}attention_mask") for side in ("", "decoder_")]
+    counts = [mask.sum(1) for mask in masks if mask is not None and len(mask) > 1]
+    first = int(torch.stack(counts).amin(0).argmax()) if counts else 0
+    return batches.pick(batch, [first])
 
 
 @dataclass(frozen=True)
@@ -183,11 +207,11 @@ class _Search:
 
     def met(self, site: Site, call: Call, batch: Batch, plain: bool) -> None:
         """Take a call of a layer: find what made its queries, keys and values."""
-        found = self._parts(site, call, plain)
+        held = Held.of(call, kept_tokens(site, call, batch))
+        found = self._parts(site, call, plain, held)
         if isinstance(found, str):
             self._refused.append(Refusal(site.name, found))
             return
-        held = Held.of(call, kept_tokens(site, call, batch))
         key, value = held.spread(held.key), held.spread(held.value)
         mixed = torch.cat(
             [held.weights(held.query[:, :, p], key, p) @ value for p in held.blocks()], 2
@@ -217,12 +241,15 @@ class _Search:
             refused.append(Refusal(name, "its weights serve several layers"))
         return found, refused
 
-    def _parts(self, site: Site, call: Call, plain: bool) -> tuple[Slice, Slice, Slice] | str:
+    def _parts(
+        self, site: Site, call: Call, plain: bool, held: Held
+    ) -> tuple[Slice, Slice, Slice] | str:
         behind = normed_parts(site.module) if site.rotary and not plain else None
         if site.rotary and not plain and behind is None:
             return "its queries and keys are turned by their positions (rotary embedding)"
-        if min(call.query.shape[0] * x.shape[2] for x in (call.query, call.key)) < _FEWEST:
-            return f"fewer than {_FEWEST} tokens do not tell its parts apart"
+        fewest = _FEWEST_COARSE if _is_coarse(call.value) else _FEWEST
+        if min(float(x.sum()) for x in (held.counted, held.tokens)) < fewest:
+            return f"fewer than {fewest} tokens do not tell its parts apart"
         query, key = call.query, call.key
         if call.plain is not None and plain:
             query, key = call.plain
@@ -245,11 +272,12 @@ class _Search:
         ran.sort(key=lambda each: id(each[0]) not in inside)
         wanted = _tokens(made)
         for part, output in ran:
+            limit = _SAME_COARSE if _is_coarse(made) or _is_coarse(output) else _SAME
             for tokens in _layouts(output):
-                features = _matched(tokens, wanted, _SAME)
+                features = _matched(tokens, wanted, limit)
                 if features is not None:
                     factor = _ratio(tokens[:, features], wanted)
-                    if abs(factor - 1) < _SAME:
+                    if abs(factor - 1) < limit:
                         factor = 1.0
                     shape = made.shape[1], made.shape[3]
                     return Slice(self._paths[id(part)], features.reshape(shape), part, factor)
@@ -262,14 +290,17 @@ class _Search:
 
     def _output(self, each: _Open) -> Slice | None:
         for part, taken in self._took:
+            limit = _SAME_OUTPUT_COARSE if _is_coarse(taken) else _SAME_OUTPUT
             for tokens in _layouts(taken):
                 if len(tokens) != len(each.seen):
                     continue
                 tokens = tokens[each.seen]
-                features = _matched(tokens, each.mixed, _SAME_OUTPUT)
+                features = _in_order(tokens, each.mixed, limit)
+                if features is None:
+                    features = _matched(tokens, each.mixed, limit)
                 if features is None or features.numel() != tokens.shape[1]:
                     continue
-                if abs(_ratio(tokens[:, features], each.mixed) - 1) > _SAME_OUTPUT:
+                if abs(_ratio(tokens[:, features], each.mixed) - 1) > limit:
                     continue
                 shape = each.site.heads, features.numel() // each.site.heads
                 path = self._paths[id(part)]
@@ -329,6 +360,20 @@ def _ratio(tokens: Tensor, wanted: Tensor) -> float:
     return float((tokens * wanted).sum() / tokens.square().sum().clamp(min=1e-300))
 
 
+def _is_coarse(x: Tensor) -> bool:
+    """Whether numbers have 16 bits or fewer."""
+    return x.itemsize < 4
+
+
+def _in_order(tokens: Tensor, wanted: Tensor, limit: float) -> Tensor | None:
+    """All features of a part in their order, where they are the wanted ones; None otherwise."""
+    if tokens.shape != wanted.shape or not bool(torch.isfinite(tokens).all()):
+        return None
+    if not float((tokens - wanted).norm()) <= limit * float(wanted.norm()):
+        return None
+    return torch.arange(tokens.shape[1], device=tokens.device)
+
+
 def _matched(tokens: Tensor, wanted: Tensor, limit: float) -> Tensor | None:
     """For each wanted feature the number of that of a part which is the same up to one factor.
 
@@ -354,6 +399,6 @@ def _matched(tokens: Tensor, wanted: Tensor, limit: float) -> Tensor | None:
     if float(off.amin(0).max()) > limit:
         return None
     ratios = own[there] / sizes[features[there]].clamp(min=1e-300)
-    if len(ratios) and float(ratios.max() / ratios.min()) > 1 + 100 * limit:
+    if len(ratios) and float(ratios.max() / ratios.min()) > 1 + min(100 * limit, _APART):
         return None
     return features

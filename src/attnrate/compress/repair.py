@@ -23,8 +23,8 @@ Tensor = torch.Tensor
 _QUERIES = 32  # of each input, in a step
 _INPUTS = 12  # in a step
 _RATE = 0.03  # of Adam, for numbers of size one
-_LOOKS = 5  # times that the held-out part is looked at
-_HELD_OUT = 4  # every such input is held out
+_LOOKS = 5  # measurements on the inputs held out during a repair
+_HELD_OUT = 4  # every fourth input is held out
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,11 @@ class Repaired:
     """What a repair of a layer came to.
 
     Attributes:
-        factors: The cut after it.
-        before: The relative change of the layer's output on inputs held out, before.
-        after: The same after it; never more than before.
-        steps: The number of steps that were taken.
+        factors: The cut after the repair.
+        before: The relative change of the layer's output by the cut to begin with, on inputs held
+            out.
+        after: The relative change of the layer's output on these inputs after the repair; never
+            more than `before`.
         seconds: The time that this thread of the processor took for them.
 
     """
@@ -43,7 +44,6 @@ class Repaired:
     factors: Factors
     before: float
     after: float
-    steps: int
     seconds: float
 
 
@@ -108,7 +108,7 @@ def repair(
     before = output_error(test, W_O, [start])[0]
     found, least = start, before
     if start.size == start.X.shape[1]:
-        return Repaired(start, before, before, 0, time.thread_time() - began)
+        return Repaired(start, before, before, time.thread_time() - began)
     q_root, q_inverse = (x.float() for x in whitening(moments.query))
     k_root, k_inverse = (x.float() for x in whitening(moments.gauge))
     query = (train.query @ q_inverse).contiguous()
@@ -148,7 +148,7 @@ def repair(
             error = output_error(test, W_O, [made])[0]
             if error < least:
                 found, least = balanced(made, moments), error
-    return Repaired(found, before, least, steps, time.thread_time() - began)
+    return Repaired(found, before, least, time.thread_time() - began)
 
 
 def whitening(gram: Float[Tensor, "*many m m"]) -> tuple[Tensor, Tensor]:

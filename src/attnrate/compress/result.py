@@ -1,5 +1,6 @@
 """What a compression gives: the model, what became of its layers, and sentences to quote."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from torch import nn
 
-from attnrate.compress import told, verdict
+from attnrate.compress import sentences, verdict
 from attnrate.compress.curves import SizeCurves
 from attnrate.compress.measured import Measurements
 from attnrate.compress.quality import Quality
@@ -55,7 +56,8 @@ class CompressedLayer:
             all other layers are whole: of a rotary layer on inputs held out, with its values cut;
             of any other by queries and keys alone, on calibration inputs that its repair has not
             used. None where only values were cut.
-        change: The same after its repair; without one `change_cut`.
+        change: By how much the layer differs after its repair, measured as `change_cut` is and
+            equal to it without a repair.
         objective: The objective of its closed form: "logits", "gauge", "felt", "output", or "pairs"
             for a rotary layer; None where only values were cut.
         added: The number of parameters that it gained to project queries and keys behind their
@@ -101,12 +103,13 @@ class Compressed(Shown):
         parameters: The number of parameters of `model`.
         change_cut: By how much the cut alone changes the output on inputs held out: the root of
             Σ ‖change‖² / Σ ‖output‖².
-        change: The same after all repair; without one `change_cut`.
+        change: By how much `model`, after all repair, changes the output on these inputs, by the
+            same formula; without a repair it is `change_cut`.
         repaired: The steps of repair, of each layer and of all together.
         tokens: The number of calibration tokens that each layer has seen.
         held_out: The number of inputs on which the changes are measured.
         measured: How good the model is before and after, its times, and its rivals; `quality`,
-            `times` and `rivals` are the same as tables.
+            `times` and `rivals` have it as tables.
         has_cache: Whether the model writes token by token and keeps keys and values for that.
         rotary: Whether its heads turn in pairs, which were dropped pair by pair.
         left: The layers that could not be cut, each with the reason.
@@ -164,6 +167,16 @@ class Compressed(Shown):
         return sum(layer.bytes for layer in self.layers)
 
     @property
+    def cache_before(self) -> int:
+        """The bytes per token of the layers that were cut and are in the cache, before."""
+        return sum(layer.bytes_before for layer in self.layers if layer.in_cache)
+
+    @property
+    def cache(self) -> int:
+        """The bytes per token of the layers that were cut and are in the cache, now."""
+        return sum(layer.bytes for layer in self.layers if layer.in_cache)
+
+    @property
     def added(self) -> int:
         """The parameters that project queries and keys whose own weights stay whole (QK-norm)."""
         return sum(layer.added for layer in self.layers)
@@ -173,9 +186,9 @@ class Compressed(Shown):
         """A table with a row for the model, whose part is "model", and one for each layer.
 
         Sizes of the model's row are sums over layers; its parameters are those of the whole model.
-        `bytes` are those of keys and values per token. `change_cut` is the change by the cut, and
-        `change` that after its repair. The model's row also has what `quality` and `times` have:
-        `perplexity_before`, `perplexity_cut` and `perplexity`, for example, or
+        `bytes` are those of keys and values per token. `change_cut` is the change by the cut
+        alone, and `change` the change after repair. The model's row also has what `quality` and
+        `times` have: `perplexity_before`, `perplexity_cut` and `perplexity`, for example, or
         `batch_seconds_before` and `batch_seconds`.
         """
         import pandas as pd
@@ -235,9 +248,11 @@ class Compressed(Shown):
     @property
     def against(self) -> str | None:
         """Why the cut does not pay, as the end of a sentence; None where it does."""
-        shrinks = self.has_cache and self.bytes < self.bytes_before
+        shrinks = self.cache < self.cache_before
         if self.parameters >= self.parameters_before and not shrinks:
             return "it saves no parameters"
+        if not math.isfinite(self.change):
+            return "the output is not finite on inputs that the cut has not seen"
         if self.change > _FAR:
             way_out = "larger heads" if sum(self.repaired) else "larger heads or repair"
             return (
@@ -248,7 +263,7 @@ class Compressed(Shown):
         if not self.has_cache and saved < _LITTLE:
             return f"it saves {percent(saved)} of the parameters, and there is no cache of keys"
         if self.has_cache:
-            saved = max(saved, 1 - self.bytes / self.bytes_before)
+            saved = max(saved, 1 - self.cache / self.cache_before)
         return verdict.outdone(self.measured) or verdict.slower(self.measured, saved)
 
     def plot(self) -> "Drawing":
@@ -314,7 +329,7 @@ class Compressed(Shown):
     def __repr__(self) -> str:
         before, now = (_range([getattr(x, n) for x in self.layers]) for n in ("m_h", "size"))
         cache = (
-            f"cache {percent(1 - self.bytes / self.bytes_before)} smaller, "
+            f"cache {percent(1 - self.cache / self.cache_before)} smaller, "
             if self.added and self.has_cache
             else ""
         )
@@ -335,11 +350,9 @@ class Compressed(Shown):
         steps = [f"{alone} steps in each layer"] * bool(alone)
         steps += [f"{together} steps in all layers at once"] * bool(together)
         after = f", by {percent(self.change)} after repair ({', '.join(steps)})" if steps else ""
-        cached = [layer for layer in self.layers if layer.in_cache]
         cache = (
-            f", {sum(x.bytes for x in cached):,} bytes per token in the cache instead of "
-            f"{sum(x.bytes_before for x in cached):,}"
-            if cached
+            f", {self.cache:,} bytes per token in the cache instead of {self.cache_before:,}"
+            if self.has_cache
             else ""
         )
         lines = [
@@ -356,7 +369,7 @@ class Compressed(Shown):
                 f"their dimensions: by their cut {cache}, and {self.added:,} parameters that "
                 "project them are added."
             )
-        lines += told.lines(self.measured, any(self.repaired))
+        lines += sentences.lines(self.measured, any(self.repaired))
         if self.left:
             more = f", and {len(self.left) - 3} more" if len(self.left) > 3 else ""
             lines.append(f"Not cut: {'; '.join(self.left[:3])}{more}.")

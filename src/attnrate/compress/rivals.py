@@ -1,4 +1,4 @@
-"""The rival at equal bytes: keys in 8 or 4 bits, of the whole model and together with a cut."""
+"""The rivals at equal bytes: keys, or keys and values, in 8 or 4 bits, whole and cut."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 WHOLE, CUT = "whole", "cut"
-_BITS: "tuple[tuple[str, Bits], ...]" = (("int8 keys", 8), ("4-bit keys", 4))
+_CLOSED = "closed"
+_BITS: "tuple[tuple[str, Bits], ...]" = (("int8", 8), ("4-bit", 4))
+_WHAT = (("keys", False), ("keys and values", True))
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,13 @@ class Rival:
     """A way to a smaller cache, and what it costs on inputs held out.
 
     All ways are measured by forward passes through a cache. Keys in 8 or 4 bits have a scale and a
-    zero of 16 bits for each channel and 32 tokens, whose bytes count too.
+    zero of 16 bits for each channel and 32 tokens (8 tokens in a text of fewer than 64), values in
+    8 or 4 bits have them for each token and 32 channels; these bytes count too.
 
     Attributes:
         way: "whole", "cut", "int8 keys", "4-bit keys" (both of the whole model), "cut + int8 keys"
-            or "cut + 4-bit keys".
+            or "cut + 4-bit keys". Where values were cut, there are as many ways more in whose names
+            "keys and values" stands for "keys".
         bytes: The bytes per token in the cache of all layers, as the model is.
         bytes_16: The bytes per token where all numbers that are not quantised have 16 bits, as in
             most caches.
@@ -79,17 +83,21 @@ class Ways:
     Attributes:
         rivals: The ways, the whole model first.
         closed: The perplexity after the cut alone, where there was a repair.
-        group: The number of tokens that share a scale and a zero.
+        lengths: The number of tokens of each text.
 
     """
 
     rivals: tuple[Rival, ...]
     closed: float | None
-    group: int
+    lengths: tuple[int, ...]
 
 
 def ways(
-    whole: nn.Module, closed: nn.Module | None, cut: nn.Module, given: Sequence[Tensor]
+    whole: nn.Module,
+    closed: nn.Module | None,
+    cut: nn.Module,
+    given: Sequence[Tensor],
+    values: bool = False,
 ) -> Ways:
     """Measure all ways to a smaller cache, text by text.
 
@@ -98,23 +106,27 @@ def ways(
         closed: The decoder after its cut alone; None without a repair.
         cut: The decoder after all.
         given: The token ids of texts without padding, each as (1, tokens).
+        values: Whether values were cut as well, so that their rivals quantise both.
 
     """
     # transformers need not be there where nothing has a cache
     from attnrate.compress.quantised import bytes_of, group_of, new_cache
 
-    group = group_of(min(ids.shape[1] for ids in given))
-    asked: list[tuple[str, nn.Module, Bits | None]] = [(WHOLE, whole, None), (CUT, cut, None)]
+    asked: list[tuple[str, nn.Module, Bits | None, bool]] = [
+        (WHOLE, whole, None, False),
+        (CUT, cut, None, False),
+    ]
     for name, model in (("", whole), (f"{CUT} + ", cut)):
-        asked += [(f"{name}{said}", model, bits) for said, bits in _BITS]
+        for what, both in _WHAT[: 1 + values]:
+            asked += [(f"{name}{said} {what}", model, bits, both) for said, bits in _BITS]
     if closed is not None:
-        asked.append(("closed", closed, None))
+        asked.append((_CLOSED, closed, None, False))
     head = has_language_head(whole)
-    sums = {way: _Sums() for way, _, _ in asked}
+    sums = {way: _Sums() for way, *_ in asked}
     for ids in given:
         right: Tensor | None = None
-        for way, model, bits in asked:
-            cache = new_cache(bits, group)
+        for way, model, bits, both in asked:
+            cache = new_cache(bits, group_of(ids.shape[1]), both)
             made = _read(model, ids, cache)
             right = made if right is None else right
             own = sums[way]
@@ -123,11 +135,17 @@ def ways(
             own.wrong += float((made - right).double().square().sum())
             own.size += float(right.double().square().sum())
             own.surprise += surprise(made, ids) if head else 0.0
-    tokens = sum(ids.shape[1] for ids in given)
+    lengths = tuple(ids.shape[1] for ids in given)
+    tokens = sum(lengths)
     guessed = tokens - len(given) if head else None
     found = [own.rival(way, tokens, guessed) for way, own in sums.items()]
-    after = next((each.perplexity for each in found if each.way == "closed"), None)
-    return Ways(tuple(each for each in found if each.way != "closed"), after, group)
+    after = next((each.perplexity for each in found if each.way == _CLOSED), None)
+    return Ways(tuple(each for each in found if each.way != _CLOSED), after, lengths)
+
+
+def is_rival(way: str) -> bool:
+    """Whether a way is that of the whole model with fewer bits."""
+    return way.startswith(tuple(said for said, _ in _BITS))
 
 
 def _read(model: nn.Module, ids: Tensor, cache: Any) -> Tensor:

@@ -31,8 +31,8 @@ from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
 _TRIED = 8  # inputs on which closed forms are compared at most
-_LEAST = 4  # and at least, where there are so many
-_SHARE = 6  # one input of so many is tried, since each costs several forward passes
+_LEAST = 4  # inputs on which closed forms are compared at least, where there are four
+_SHARE = 6  # one input of six is tried, since each costs several forward passes
 _LEFT = 2  # closed forms that are compared on the second half of these
 _AT_ONCE = 8  # layers whose calls on all inputs are kept in memory
 PER_LAYER = "per layer"
@@ -94,7 +94,8 @@ class LayerCut:
         before: The relative change of its output by the cut of queries and keys: on inputs held
             out from the repair, or without one on those by which it was chosen; None where only
             values are cut.
-        after: The same after its repair; None without one.
+        after: The relative change of its output on these inputs after its repair; None without
+            one.
 
     """
 
@@ -118,8 +119,6 @@ class CutModel:
         refused: The layers that could not be cut, each with its reason.
         closed: What the layers were by closed forms alone, before all repair.
         outputs: The path of the part that takes what the heads of a layer give, by its name.
-        distilled: The relative change of the model's output on inputs held out, before and after
-            all layers were repaired together; None without that.
 
     """
 
@@ -130,7 +129,6 @@ class CutModel:
     refused: tuple[Refusal, ...]
     closed: Mapping[str, ThinLayer] = field(repr=False)
     outputs: Mapping[str, str] = field(repr=False)
-    distilled: tuple[float, float] | None = None
 
 
 def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = None) -> Calibration:
@@ -150,8 +148,7 @@ def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = No
 
     """
     watcher = Watcher(model)
-    first = given[0]
-    found = find(watcher, batches.pick(first, [0]) if batches.is_separable(first) else first)
+    found = find(watcher, given[0])
     if not found.projections:
         why = "; ".join(f"{each.name}: {each.reason}" for each in found.refused[:3])
         raise InputError("no attention layer of this model can be cut", why or "it has none")
@@ -345,11 +342,9 @@ def cut(
     if steps:
         repaired = repair_layers(known, factors, steps, seed)
         factors = {name: each.factors for name, each in repaired.items()}
-    distilled = None
     if together:
         found = known.found.projections
-        done = distil(model, inputs, found, known.moments, factors, together, seed)
-        factors, distilled = dict(done.factors), (done.before, done.after)
+        factors = dict(distil(model, inputs, found, known.moments, factors, together, seed).factors)
     values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
     thin, closed = (
         {
@@ -375,7 +370,7 @@ def cut(
         )
     outputs = {name: each.projections.output.path for name, each in thin.items()}
     refused = known.found.refused
-    return CutModel(made, tuple(layers), choice, factors, refused, closed, outputs, distilled)
+    return CutModel(made, tuple(layers), choice, factors, refused, closed, outputs)
 
 
 def repair_layers(
@@ -432,13 +427,13 @@ def _count_tried(given: Sequence[Batch]) -> int:
 
 
 def _spaced(count: int, most: int) -> list[int]:
-    """At most so many numbers below `count`, spread evenly."""
-    every = max(1, count // most)
-    return [*range(0, count, every)][:most]
+    """`most` of the numbers below `count`, spread evenly, or all where there are fewer."""
+    wanted = min(count, most)
+    return [i * count // wanted for i in range(wanted)]
 
 
 def some(given: Sequence[Batch], most: int) -> list[Batch]:
-    """At most so many of the inputs, spread evenly over the batches."""
+    """`most` inputs, spread evenly over all, as batches; all where there are fewer."""
     own = _places(given, most)
     return [
         batches.pick(given[b], [i for c, i in own if c == b]) for b in sorted({b for b, _ in own})
@@ -446,7 +441,7 @@ def some(given: Sequence[Batch], most: int) -> list[Batch]:
 
 
 def _places(given: Sequence[Batch], most: int) -> list[tuple[int, int]]:
-    """The batches and numbers of at most so many inputs, spread evenly over all."""
+    """The batches and numbers of `most` inputs, spread evenly over all."""
     places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
     return [places[i] for i in _spaced(len(places), most)]
 

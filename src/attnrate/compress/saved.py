@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -43,6 +44,7 @@ sys.path.insert(0, sys.argv[1])
 import torch
 from pathlib import Path
 torch.set_num_threads(1)
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from attnrate.compress.opened import open_folder
 from attnrate.compress.trial import outputs
@@ -82,9 +84,10 @@ def save_compressed(done: Compressed, folder: Path, format: Format) -> Path:
                 export_onnx(done, folder)
             else:
                 _own(done, folder)
-    except OSError as problem:
+    except (OSError, SafetensorError) as problem:
+        said = getattr(problem, "strerror", None) or problem
         raise StoreError(
-            f"the compressed model could not be written ({problem.strerror or problem})",
+            f"the compressed model could not be written ({said})",
             folder,
             "Make room, or check who may write there, and save it again.",
         ) from problem

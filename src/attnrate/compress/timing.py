@@ -110,7 +110,7 @@ def in_turn(
 
 
 def time_batch(whole: nn.Module, cut: nn.Module, batch: Batch, seconds: float) -> Timing:
-    """The time of a forward pass of a batch, with so many of its inputs as there is time for.
+    """The time of a forward pass of a batch, or of its first inputs if the whole takes too long.
 
     Args:
         whole: The original model.

@@ -12,7 +12,7 @@ from attnrate.spectra.batches import Batch
 from attnrate.spectra.check import output_of
 
 Tensor = torch.Tensor
-_SHARE = 5  # one input of so many is held out
+_SHARE = 5  # one input of five is held out
 _MOST = 16  # inputs held out
 
 
@@ -84,6 +84,29 @@ def output(model: nn.Module, batch: Batch) -> Tensor:
     made = output_of(batches.run(model, batch))
     kept = batches.padding(batch, tuple(made.shape[:2]))
     return made if kept is None else made[kept.to(made.device)]
+
+
+def changes(
+    whole: nn.Module, others: Sequence[nn.Module], given: Sequence[Batch]
+) -> tuple[float, ...]:
+    """How much the outputs of other models differ from those of a model.
+
+    Args:
+        whole: The model.
+        others: The other models.
+        given: The inputs. The outputs of one batch and two models are in memory at a time.
+
+    Returns:
+        The root of Σ ‖change‖² / Σ ‖output‖² over all inputs, for each of the other models.
+
+    """
+    wrong, size = [0.0] * len(others), 0.0
+    for batch in given:
+        right = outputs(whole, [batch])[0].double()
+        size += float(right.square().sum())
+        for number, model in enumerate(others):
+            wrong[number] += float((outputs(model, [batch])[0] - right).square().sum())
+    return tuple((each / max(size, 1e-300)) ** 0.5 for each in wrong)
 
 
 def change(whole: Sequence[Tensor], made: Sequence[Tensor]) -> float:

@@ -3,8 +3,8 @@
 from attnrate.compress.measured import Measurements
 from attnrate.compress.quality import Quality
 from attnrate.compress.rivals import Rival
+from attnrate.compress.sentences import lines, seconds
 from attnrate.compress.timing import Timing
-from attnrate.compress.told import lines, seconds
 
 
 def test_sentences_say_before_and_after_and_what_the_repair_did() -> None:

@@ -1,4 +1,4 @@
-"""What was measured of a cut, as lines of text: sentences, and a table of the ways to a cache."""
+"""What was measured of a cut as text: sentences, and a table of the ways to a smaller cache."""
 
 from collections.abc import Sequence
 
