@@ -294,7 +294,8 @@ def _roots(C: Float[Tensor, "heads m m"]) -> tuple[Tensor, Tensor]:
     """C^(1/2) and its inverse; small second moments are raised, so that no direction runs away."""
     value, vector = torch.linalg.eigh(C)
     value = value.clamp(min=_SMALLEST * value.max() + 1e-300).sqrt()
-    return (vector * value[..., None, :]) @ vector.mT, (vector / value[..., None, :]) @ vector.mT
+    rows = value.unsqueeze(-2)
+    return (vector * rows) @ vector.mT, (vector / rows) @ vector.mT
 
 
 def _split(given: tuple[Tensor, Tensor, Tensor], call: Call, kept: Tensor | None) -> list[Example]:
