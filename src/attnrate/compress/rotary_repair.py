@@ -260,7 +260,7 @@ class _Coordinates:
         of_group = extents[0].reshape(layer.groups, layer.shared, -1).mean(1)
         tiny = 1e-12 * torch.stack([x.max() for x in extents]).max() + 1e-300
         balance = ((of_group + tiny) / (extents[1] + tiny)).pow(0.25).repeat(1, 2)
-        self.balance = balance.repeat_interleave(layer.shared, 0)[:, None, :], balance[:, None, :]
+        self.balance = balance.repeat_interleave(layer.shared, 0).unsqueeze(1), balance.unsqueeze(1)
         thetas = (
             roots[0][0] @ (X / self.balance[0]),
             roots[1][0] @ (Y * self.balance[1]),
