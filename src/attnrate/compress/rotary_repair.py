@@ -260,7 +260,8 @@ class _Coordinates:
         of_group = extents[0].reshape(layer.groups, layer.shared, -1).mean(1)
         tiny = 1e-12 * torch.stack([x.max() for x in extents]).max() + 1e-300
         balance = ((of_group + tiny) / (extents[1] + tiny)).pow(0.25).repeat(1, 2)
-        self.balance = balance.repeat_interleave(layer.shared, 0).unsqueeze(1), balance.unsqueeze(1)
+        balance = balance.unsqueeze(1)
+        self.balance = balance.repeat_interleave(layer.shared, 0), balance
         thetas = (
             roots[0][0] @ (X / self.balance[0]),
             roots[1][0] @ (Y * self.balance[1]),
@@ -294,8 +295,8 @@ def _roots(C: Float[Tensor, "heads m m"]) -> tuple[Tensor, Tensor]:
     """C^(1/2) and its inverse; small second moments are raised, so that no direction runs away."""
     value, vector = torch.linalg.eigh(C)
     value = value.clamp(min=_SMALLEST * value.max() + 1e-300).sqrt()
-    rows = value.unsqueeze(-2)
-    return (vector * rows) @ vector.mT, (vector / rows) @ vector.mT
+    value = value.unsqueeze(-2)
+    return (vector * value) @ vector.mT, (vector / value) @ vector.mT
 
 
 def _split(given: tuple[Tensor, Tensor, Tensor], call: Call, kept: Tensor | None) -> list[Example]:
