@@ -169,7 +169,7 @@ def compress(
                 shared,
                 'Leave shared out, and save in the format "attnrate".',
             )
-        tokens = tokens_of(parts.own, known.length)
+        tokens = tokens_of(module, parts.own, known.length)
         if known.rotary and together:
             raise InputError(
                 "together is for heads without a rotary embedding",

@@ -189,6 +189,6 @@ def changes(
 def _output(model: nn.Module, batch: Batch) -> Tensor:
     """What a model gives for a batch, without the places of padding."""
     made: Any = output_of(batches.run(model, batch)).float()
-    kept = batches.padding(batch, tuple(made.shape[:2]))
+    kept = batches.padding(model, batch, tuple(made.shape[:2]))
     found: Tensor = made if kept is None else made[kept.to(made.device)]
     return found

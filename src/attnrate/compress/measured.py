@@ -179,8 +179,8 @@ def _perplexity(models: Models, found: Ways | None) -> tuple[Quality, ...]:
 def _say_decoder(models: Models, own: Sequence[Tensor], found: Ways | None, notes: _Notes) -> None:
     if not own:
         notes.said.append(
-            "There are no rivals: they are measured for decoders on inputs of token ids, with or "
-            "without a mask."
+            "There are no rivals: they are measured for decoders without an encoder, on inputs of "
+            "token ids with or without a mask."
         )
     elif found is not None:
         if found.rivals[0].perplexity is None:

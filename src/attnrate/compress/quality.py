@@ -163,7 +163,7 @@ def embeddings(model: nn.Module, given: Sequence[Batch]) -> Float[Tensor, "input
             output = output_of(batches.run(model, batch)).double().cpu()
             if output.dim() != 3 or output.shape[-1] != (width or output.shape[-1]):
                 return None
-            kept = batches.padding(batch, tuple(output.shape[:2]))
+            kept = batches.padding(model, batch, tuple(output.shape[:2]))
             weight = torch.ones(output.shape[:2]) if kept is None else kept.cpu()
             weight = weight.double()[..., None]
             made.append((output * weight).sum(1) / weight.sum(1).clamp(min=1))

@@ -76,7 +76,7 @@ def outputs(model: nn.Module, given: Sequence[Batch]) -> list[Tensor]:
     with batches.at_rest(model):
         for batch in given:
             whole = output_of(batches.run(model, batch)).float().cpu()
-            kept = batches.padding(batch, tuple(whole.shape[:2]))
+            kept = batches.padding(model, batch, tuple(whole.shape[:2]))
             made.append(whole if kept is None else whole[kept.cpu()])
     return made
 
