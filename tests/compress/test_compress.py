@@ -113,6 +113,27 @@ def test_changes_are_summed_batch_by_batch():
     assert apart == (pytest.approx(at_once, rel=1e-5), 0.0)
 
 
+def test_the_cache_of_our_own_translator_is_what_it_keeps_from_step_to_step():
+    model, inputs = given("own-seq2seq")
+    done = ar.compress(model.model, inputs, size=4, values=True, timing=0)
+    assert [layer.in_cache for layer in done.layers] == [False] * 2 + [True] * 4
+    for translator, said in ((model.model, "instead of 384"), (done.model, "256 bytes per token")):
+        source = torch.tensor([[5, 6, 7, 2]])
+        _, (_, across, own) = translator.step(translator.begin(source), torch.tensor([1]))
+        kept = [x.nbytes / x.shape[2] for layer in (*across, *own) for x in layer]
+        assert said in str(done)
+        assert f"{sum(kept):.0f}" in said
+    assert not any("keeps no keys" in note for note in done.measured.notes)
+
+
+def test_places_of_padding_in_a_target_do_not_count():
+    model, inputs = given("own-seq2seq")
+    longer = {**inputs, "target": torch.nn.functional.pad(inputs["target"], (0, 5))}
+    one, two = (ar.compress(model.model, x, size=3, timing=0) for x in (inputs, longer))
+    assert one.change == pytest.approx(two.change, rel=1e-4)
+    assert one.tokens == two.tokens
+
+
 @pytest.mark.parametrize("name", ["gpt2", "bart", "whisper"])
 def test_all_steps_go_through_families_with_a_cache(name):
     model, inputs = thin_families.made(name), thin_families.given(name, 4)

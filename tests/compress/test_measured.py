@@ -166,7 +166,7 @@ def test_an_encoder_has_embeddings_neighbours_and_no_rivals() -> None:
     assert len(done.rivals) == 0
     assert [*done.times.work] == ["batch"]
     none, neighbours = done.measured.notes
-    assert none == "There are no rivals: the model keeps no keys in a cache."
+    assert none == "Keys in 8 or 4 bits are no rivals here: the model keeps no keys in a cache."
     assert neighbours.startswith("With 9 inputs held out, the nearest 4 neighbours are compared")
     assert "by chance 50.0 % would be the same" in str(done)
 
@@ -175,7 +175,7 @@ def test_inputs_that_no_decoder_of_words_takes_have_no_rivals_and_say_so() -> No
     inputs = {"input_ids": IDS, "position_ids": torch.arange(64).expand(10, -1)}
     done = ar.compress(tiny_llama(torch.float32), inputs, size=8, timing=0)
     assert len(done.rivals) == 0
-    assert "they are measured for decoders on inputs of token ids" in str(done)
+    assert "they are the rivals of decoders without an encoder, on inputs of token ids" in str(done)
 
 
 def test_what_fails_after_the_cut_is_said_and_the_cut_is_kept() -> None:

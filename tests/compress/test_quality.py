@@ -10,6 +10,7 @@ from torch import nn
 
 import attnrate as ar
 from attnrate.compress.quality import (
+    Score,
     decodes,
     embeddings,
     has_language_head,
@@ -129,6 +130,7 @@ def fails(model: nn.Module) -> float:
     [
         (0.5, "metric must be a function of a model that gives a number: got 0.5"),
         (fails, r"the metric 'fails' raised KeyError for the whole model .*labels.*module alone"),
+        (Score("bleu", fails, 3), "the metric 'bleu' raised KeyError"),
         (shape, r"the metric shape must return a finite number.*it returned \[0.5, 0.6\]"),
         (lambda model: math.nan, "must return a finite number"),
         (lambda model: "0.9", "it returned '0.9'"),

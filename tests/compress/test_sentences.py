@@ -12,12 +12,16 @@ def test_sentences_say_before_and_after_and_what_the_repair_did() -> None:
         Quality("perplexity", 19.58123, 21.1, 20.0),
         Quality("neighbours", 1.0, 0.8, 0.9),
         Quality("metric", 0.5, -0.25, 0.25),
+        Quality("accuracy", 0.9111, 0.9, 0.91, 10_000),
+        Quality("bleu", 18.7512, 17.0, 18.1, 3069),
     )
     given = Measurements(quality, (), (), ("A note.",))
     assert lines(given, True) == [
-        "Perplexity: 19.58 before, 21.1 by the cut, 20 after repair.",
+        "Perplexity: 19.58 before, 21.1 after the cut, 20 after repair.",
         "Nearest neighbours that stay: 80.0 % by the cut, 90.0 % after repair.",
-        "The metric: 0.5 before, −0.25 by the cut, 0.25 after repair.",
+        "The metric: 0.5 before, −0.25 after the cut, 0.25 after repair.",
+        "Accuracy on 10,000 test inputs: 91.1 % before, 90.0 % after the cut, 91.0 % after repair.",
+        "BLEU on 3,069 test inputs: 18.75 before, 17 after the cut, 18.1 after repair.",
         "A note.",
     ]
     assert lines(given, False)[0] == "Perplexity: 19.58 before, 21.1 after the cut."

@@ -12,11 +12,20 @@ from attnrate.cli.cut_sizes import GivenSizes
 from attnrate.cli.inputs import GivenInputs
 from attnrate.cli.measuring import Placing
 from attnrate.cli.output import Command, JsonOption, app, json_rows, print_json
-from attnrate.errors import InputError, require_choice, require_number, require_whole
-from attnrate.progress import Progress
+from attnrate.errors import (
+    AttnrateError,
+    InputError,
+    require_choice,
+    require_number,
+    require_whole,
+)
+from attnrate.progress import Progress, say
 
 if TYPE_CHECKING:
+    from attnrate.compress.quality import Score
     from attnrate.compress.result import Compressed, Format
+    from attnrate.compress.trained import Run
+    from attnrate.spectra.batches import Inputs
     from attnrate.spectra.load import LoadedModel
 
 _FORMATS: tuple["Format", ...] = ("attnrate", "llama", "onnx")
@@ -159,7 +168,8 @@ def compress(
     limit: Annotated[
         int | None,
         typer.Option(
-            help="Largest number of inputs to take (default: 64, or no limit with --tokens).",
+            help="Largest number of inputs to take (default: 64, 512 for a folder of attnrate "
+            "train, or no limit with --tokens).",
             metavar="N",
         ),
     ] = None,
@@ -204,9 +214,14 @@ def compress(
     model is (perplexity, or embeddings and their neighbours), how long it takes, and what keys in 8
     or 4 bits would cost instead. The folder is opened again in a fresh process and held against
     the model before the command says that it is done.
+
+    A folder of attnrate train needs no inputs: they are taken from its training data. Its model is
+    judged, before and after, by the accuracy or BLEU on the test data of the training. The data are
+    fetched if need be.
     """
     given = GivenInputs(text, images, None, inputs, column, length, batch, limit, tokens, "a cut")
-    given.require_fitting()
+    own = None if given.named else _own_run(model)
+    given.require_fitting(needed=own is None)
     # what can be refused is refused before the work
     written_as = require_choice("format", cast("Format", format), _FORMATS)
     if format == "llama" and not values:
@@ -239,9 +254,10 @@ def compress(
         require_exportable(loaded.model)
     elif written_as == "llama":
         require_llama(loaded.model)
+    inputs_read, score = _data(given, own, loaded)
     done = compress_model(
         loaded,
-        given.read(loaded),
+        inputs_read,
         size=size,
         sizes=advice,
         keep=keep,
@@ -253,11 +269,40 @@ def compress(
         repair=repair,
         together=together,
         shared="model" if format == "llama" else "head",
+        metric=score,
         timing=timing,
         seed=seed,
     )
     done.save(out, format=written_as)
     _tell(done, out, as_json)
+
+
+def _own_run(source: str) -> "Run | None":
+    """The run of `train` that has made the model; None for any other model."""
+    from attnrate.compress.trained import run_of
+    from attnrate.spectra.checkpoint import local_folder
+
+    folder = local_folder(source)
+    return None if folder is None else run_of(folder)
+
+
+def _data(
+    given: GivenInputs, own: "Run | None", loaded: "LoadedModel"
+) -> "tuple[Inputs, Score | None]":
+    """The inputs, those of the run where none were named, and the score of a model of `train`."""
+    if own is not None:
+        from attnrate.compress.trained import INPUTS
+
+        limit = INPUTS if given.limit is None else given.limit
+        found = own.data(loaded.model, limit, given.batch)
+        return found.inputs, found.score
+    inputs = given.read(loaded)
+    try:
+        own = _own_run(str(loaded.folder))
+        return inputs, None if own is None else own.data(loaded.model).score
+    except AttnrateError as problem:
+        say(f"there will be no accuracy and no BLEU: {problem}")
+        return inputs, None
 
 
 def _open(source: str, placing: Placing, needs_head: bool = False) -> "LoadedModel":

@@ -16,7 +16,9 @@ _PROFILED = (
     "Pass --text FILE, --images DIR, --sound DIR or --inputs FILE.npz. Where there are none, "
     "--weights-only shows what can be known from the weights alone."
 )
-_OTHERS = "Pass --text FILE, --images DIR or --inputs FILE.npz."
+_OTHERS = (
+    "Pass --text FILE, --images DIR or --inputs FILE.npz. A folder of attnrate train needs none."
+)
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,19 @@ class GivenInputs:
     tokens: str | None
     needed_by: str = "a profile"
 
-    def require_fitting(self) -> None:
-        """Raise an InputError unless inputs of one kind were given, and options that go with it."""
+    @property
+    def named(self) -> list[str]:
+        """The options that name inputs."""
         kinds = ("text", "images", "sound", "inputs")
-        named = [f"--{name}" for name in kinds if getattr(self, name) is not None]
-        if len(named) != 1:
+        return [f"--{name}" for name in kinds if getattr(self, name) is not None]
+
+    def require_fitting(self, needed: bool = True) -> None:
+        """Raise an InputError unless inputs of one kind were given, and options that go with it.
+
+        Without `needed` there may be none.
+        """
+        named = self.named
+        if len(named) > 1 or (needed and not named):
             raise InputError(
                 f"{self.needed_by} needs inputs of one kind",
                 named or "none",

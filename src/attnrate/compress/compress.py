@@ -131,8 +131,11 @@ def compress(
             model's output. Not for rotary layers.
         shared: For rotary layers, who has one set of pairs: each key head its own ("head"), all
             heads of a "layer", or the whole "model", as files of stock Llama need it.
-        metric: A function of the torch module that gives a number, such as an accuracy. It is
-            called for the original, for the model after the cut alone, and after repair.
+        metric: A function of the torch module that gives a number. It is called for the original,
+            for the model after the cut alone, and after repair. For models of `train`, such as
+            `lambda model: 1 - ar.judge_images(model, images).test_error` with `images` of
+            `photographs`, or `lambda model: ar.score_translations(model, pairs).bleu` with `pairs`
+            of `sentences`.
         timing: About how many seconds times are measured, of the model whole and cut in turn; each
             has three turns at least. 0 leaves times out.
         seed: The seed of the repair.
@@ -173,7 +176,7 @@ def compress(
                 shared,
                 'Leave shared out, and save in the format "attnrate".',
             )
-        tokens = tokens_of(parts.own, known.length)
+        tokens = tokens_of(module, parts.own, known.length)
         if known.rotary and together:
             raise InputError(
                 "together is for heads without a rotary embedding",

@@ -178,7 +178,7 @@ class _Task:
             whole = output_of(batches.run(self.model, one)).float()
         with queries_cut(self.projections, cuts):
             made = output_of(batches.run(self.model, one)).float()
-        kept = batches.padding(one, tuple(whole.shape[:2]))
+        kept = batches.padding(self.model, one, tuple(whole.shape[:2]))
         if kept is not None:
             whole, made = whole[kept.to(whole.device)], made[kept.to(made.device)]
         return (made - whole).square().sum(), whole.square().sum()

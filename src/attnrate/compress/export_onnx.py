@@ -199,9 +199,8 @@ def opened_again(model: nn.Module, file: Path, given: Sequence[Mapping[str, Tens
         if {f"{i}/{name}" for name in names} != {n for n in found if n.startswith(f"{i}/")}:
             raise ExportError(f"the graph gives other outputs than {names}: {[*found]}")
         for name, value in wanted.items():
-            far.append(
-                _difference(value, found[f"{i}/{name}"], batches.padding(each, value.shape[:2]))
-            )
+            kept = batches.padding(model, each, value.shape[:2])
+            far.append(_difference(value, found[f"{i}/{name}"], kept))
     shapes = tuple({name: tuple(x.shape) for name, x in each.items()} for each in given)
     return Opened(max(far), shapes, tuple(names))
 

@@ -11,6 +11,7 @@ from attnrate.compress.quality import (
     NEIGHBOURS,
     Judge,
     Quality,
+    Score,
     decodes,
     embeddings,
     judged,
@@ -51,7 +52,7 @@ class Measurements:
         >>> found.times, found.rivals
         ((), ())
         >>> print(found.notes[0])
-        There are no rivals: the model keeps no keys in a cache.
+        Keys in 8 or 4 bits are no rivals here: the model keeps no keys in a cache.
 
     """
 
@@ -140,7 +141,9 @@ def measured(
     if models.has_cache:
         _say_decoder(models, own, found, notes)
     else:
-        notes.said.append("There are no rivals: the model keeps no keys in a cache.")
+        notes.said.append(
+            "Keys in 8 or 4 bits are no rivals here: the model keeps no keys in a cache."
+        )
         quality += notes.tried("Embeddings", lambda: _embedded(models, held, notes)) or ()
     if judge is not None:
         quality += notes.tried("The metric", lambda: _of_metric(models, judge)) or ()
@@ -181,8 +184,8 @@ def _perplexity(models: Models, found: Ways | None) -> tuple[Quality, ...]:
 def _say_decoder(models: Models, own: Sequence[Tensor], found: Ways | None, notes: _Notes) -> None:
     if not own:
         notes.said.append(
-            "There are no rivals: they are measured for decoders on inputs of token ids, with or "
-            "without a mask."
+            "Keys in 8 or 4 bits were not measured: they are the rivals of decoders without an "
+            "encoder, on inputs of token ids with or without a mask."
         )
     elif found is not None:
         if found.rivals[0].perplexity is None:
@@ -240,7 +243,9 @@ def _of_metric(models: Models, judge: Judged) -> tuple[Quality, ...]:
     cut = after
     if models.closed is not None:
         cut = judged(judge.judge, models.closed, "the model before its repair")
-    return (Quality("metric", judge.before, cut, after),)
+    if not isinstance(judge.judge, Score):
+        return (Quality("metric", judge.before, cut, after),)
+    return (Quality(judge.judge.name, judge.before, cut, after, judge.judge.tests),)
 
 
 def _times(

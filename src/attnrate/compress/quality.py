@@ -7,7 +7,7 @@ alone, and of the model after its repair.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -38,10 +38,13 @@ class Quality:
             embeddings e, which are means over the tokens of an input. "embedding_cosine": the mean
             cosine of an embedding and that of the original. "neighbours": the share of the nearest
             inputs of an input, by the cosine of embeddings, that are still among its nearest.
-            "metric": what the function gives that was passed as `metric`.
+            "metric": what the function gives that was passed as `metric`. "accuracy": the share of
+            test images that are recognised, and "bleu": the score of translations from 0 to 100, by
+            which the command judges a model of `train`.
         before: That of the original.
         cut: That of the model after the cut alone.
         after: That of the model after its repair; without one `cut`.
+        tests: The number of test inputs, for "accuracy" and "bleu".
 
     Examples:
         >>> import torch
@@ -49,7 +52,7 @@ class Quality:
         >>> size = lambda model: sum(x.numel() for x in model.parameters())
         >>> done = ar.compress(model, torch.randn(20, 3, 8, 8), size=4, metric=size)
         >>> done.measured.quality[0]
-        Quality(measure='metric', before=10163.0, cut=9891.0, after=9891.0)
+        Quality(measure='metric', before=10163.0, cut=9891.0, after=9891.0, tests=None)
 
     """
 
@@ -57,6 +60,27 @@ class Quality:
     before: float
     cut: float
     after: float
+    tests: int | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric with a name, and the data on which it is measured.
+
+    Attributes:
+        name: "accuracy" is a share from 0 to 1, "bleu" goes from 0 to 100.
+        judge: Gives the score of a model.
+        tests: The number of test inputs.
+
+    """
+
+    name: Literal["accuracy", "bleu"]
+    judge: Judge
+    tests: int
+
+    def __call__(self, model: nn.Module) -> float:
+        """The score of a model."""
+        return self.judge(model)
 
 
 def require_judge(name: str, value: object) -> Judge | None:
@@ -85,7 +109,8 @@ def judged(judge: Judge, model: nn.Module, which: str) -> float:
         InputError: The function raises an exception, or gives anything else.
 
     """
-    name = getattr(judge, "__name__", type(judge).__name__)
+    known = judge.name if isinstance(judge, Score) else getattr(judge, "__name__", None)
+    name = known or type(judge).__name__
     try:
         with batches.at_rest(model):
             found: Any = judge(model)
@@ -163,7 +188,7 @@ def embeddings(model: nn.Module, given: Sequence[Batch]) -> Float[Tensor, "input
             output = output_of(batches.run(model, batch)).double().cpu()
             if output.dim() != 3 or output.shape[-1] != (width or output.shape[-1]):
                 return None
-            kept = batches.padding(batch, tuple(output.shape[:2]))
+            kept = batches.padding(model, batch, tuple(output.shape[:2]))
             weight = torch.ones(output.shape[:2]) if kept is None else kept.cpu()
             weight = weight.double()[..., None]
             made.append((output * weight).sum(1) / weight.sum(1).clamp(min=1))
@@ -197,13 +222,18 @@ def of_embeddings(
     after: Float[Tensor, "inputs width"],
 ) -> tuple[Quality, ...]:
     """What became of embeddings: their change, their cosines, and their nearest neighbours."""
-    both = cut, after
-    cosine = [float(nn.functional.cosine_similarity(whole, x, dim=-1).mean()) for x in both]
+
+    def of(measure: str, before: float, felt: Callable[[Tensor], float]) -> Quality:
+        return Quality(measure, before, felt(cut), felt(after))
+
+    def cosine(x: Tensor) -> float:
+        return float(nn.functional.cosine_similarity(whole, x, dim=-1).mean())
+
     found = [
-        Quality("embedding_change", 0.0, *(change([whole], [x]) for x in both)),
-        Quality("embedding_cosine", 1.0, *cosine),
+        of("embedding_change", 0.0, lambda x: change([whole], [x])),
+        of("embedding_cosine", 1.0, cosine),
     ]
     count = neighbours_of(len(whole))
     if count:
-        found.append(Quality("neighbours", 1.0, *(same_neighbours(whole, x, count) for x in both)))
+        found.append(of("neighbours", 1.0, lambda x: same_neighbours(whole, x, count)))
     return tuple(found)

@@ -112,7 +112,7 @@ def layer_changes(
     def watch(name: str, thin: nn.Module) -> Any:
         def hook(_part: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             made, whole = (x[0].detach().float() for x in (thin(*args, **kwargs), output))
-            kept = batches.padding(batch, tuple(whole.shape[:2]))
+            kept = batches.padding(model, batch, tuple(whole.shape[:2]))
             there = slice(None) if kept is None else kept.to(whole.device)
             wrong[name] += float((made - whole)[there].square().sum())
             size[name] += float(whole[there].square().sum())

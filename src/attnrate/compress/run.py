@@ -299,7 +299,7 @@ def _squares(
     for batch in given:
         with batches.at_rest(watcher.model):
             whole = output_of(batches.run(watcher.model, batch)).float()
-        kept = batches.padding(batch, tuple(whole.shape[:2]))
+        kept = batches.padding(watcher.model, batch, tuple(whole.shape[:2]))
         there = slice(None) if kept is None else kept.to(whole.device)
         size += float(whole[there].square().sum())
         for rule, edit in edits.items():

@@ -15,8 +15,10 @@ _NAMES = {
     "embedding_cosine": "Mean cosine with the original embedding",
     "neighbours": "Nearest neighbours that stay",
     "metric": "The metric",
+    "accuracy": "Accuracy",
+    "bleu": "BLEU",
 }
-_SHARES = ("embedding_change", "neighbours")
+_SHARES = ("embedding_change", "neighbours", "accuracy")
 
 
 def lines(measured: Measurements, repaired: bool) -> list[str]:
@@ -42,8 +44,10 @@ def _quality(one: Quality, repaired: bool) -> str:
     )
     compared = one.measure.startswith("embedding") or one.measure == "neighbours"
     begun = "" if compared else f"{before} before, "
-    now = f"{cut} by the cut, {after} after repair" if repaired else f"{cut} after the cut"
-    return f"{_NAMES[one.measure]}: {begun}{now}."
+    by = "by" if compared else "after"
+    now = f"{cut} {by} the cut, {after} after repair" if repaired else f"{cut} after the cut"
+    on = "" if one.tests is None else f" on {one.tests:,} test inputs"
+    return f"{_NAMES[one.measure]}{on}: {begun}{now}."
 
 
 def _time(one: Timing) -> str:

@@ -82,7 +82,7 @@ def outputs(model: nn.Module, given: Sequence[Batch]) -> list[Tensor]:
 def output(model: nn.Module, batch: Batch) -> Tensor:
     """What a model gives for a batch, without the places of padding."""
     made = output_of(batches.run(model, batch))
-    kept = batches.padding(batch, tuple(made.shape[:2]))
+    kept = batches.padding(model, batch, tuple(made.shape[:2]))
     return made if kept is None else made[kept.to(made.device)]
 
 

@@ -29,7 +29,7 @@ _TOKENIZER = (
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.model", "spiece.model"),
     *("sentencepiece.bpe.model", "tekken.json", "chat_template.jinja", "chat_template.json"),
-    *("preprocessor_config.json", "generation_config.json"),
+    *("preprocessor_config.json", "generation_config.json", "vocabulary.json"),
 )
 
 

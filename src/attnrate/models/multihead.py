@@ -25,17 +25,24 @@ class Multihead(nn.Module):
     """W_O (A_1 V_1, ..., A_heads V_heads) with A_i = softmax(Q_i K_iᵀ / √m_h).
 
     Heads have the size m_h whatever the width is, and values the size m_v (default: m_h). With
-    `causal`, position t sees only s ≤ t. Weights start uniform with Xavier's variance for each of
-    W_Q, W_K, W_V and W_O, biases at zero.
+    `causal`, position t sees only s ≤ t. `in_cache` says of a decoder's layer that its keys and
+    values are kept from step to step. Weights start uniform with Xavier's variance for each of W_Q,
+    W_K, W_V and W_O, biases at zero.
     """
 
     def __init__(
-        self, width: int, heads: int, m_h: int, m_v: int | None = None, causal: bool = False
+        self,
+        width: int,
+        heads: int,
+        m_h: int,
+        m_v: int | None = None,
+        causal: bool = False,
+        in_cache: bool = False,
     ) -> None:
         super().__init__()
         self.width, self.heads, self.m_h = width, heads, m_h
         self.m_v = m_h if m_v is None else m_v
-        self.causal = causal
+        self.causal, self.in_cache = causal, in_cache
         self.W_Q = nn.Linear(width, heads * m_h)
         self.W_K = nn.Linear(width, heads * m_h)
         self.W_V = nn.Linear(width, heads * self.m_v)

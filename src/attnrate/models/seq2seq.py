@@ -241,8 +241,8 @@ class _Decoder(nn.Module):
         width, heads, m_h, m_v = settings.width, settings.heads, settings.m_h, settings.m_v
         self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.norm_3 = nn.LayerNorm(width)
-        self.attention = Multihead(width, heads, m_h, m_v, causal=True)
-        self.across = Multihead(width, heads, m_h, m_v)
+        self.attention = Multihead(width, heads, m_h, m_v, causal=True, in_cache=True)
+        self.across = Multihead(width, heads, m_h, m_v, in_cache=True)
         self.feed_forward = FeedForward(width, settings.m_ff, nn.ReLU(), settings.dropout)
         self.drop = nn.Dropout(settings.dropout)
 

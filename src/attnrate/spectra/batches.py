@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from attnrate.errors import AttnrateError, InputError
+from attnrate.models.decoding import Translator
 from attnrate.spectra.inputs.kinds import Texts, Values, require_not_single
 from attnrate.spectra.offloaded import device_of, weights
 
@@ -234,15 +235,23 @@ def kept(batch: Batch, stream: str | None) -> Tensor | None:
     return mask.bool() if mask.dim() == 2 else None
 
 
-def padding(batch: Batch, shape: tuple[int, ...]) -> Tensor | None:
+def words(model: Translator, batch: Mapping[str, Tensor], side: str) -> Tensor | None:
+    """Which tokens of a translator's source or target are no padding; None without that entry."""
+    return None if side not in batch else batch[side] != model.specials.pad
+
+
+def padding(model: nn.Module, batch: Batch, shape: tuple[int, ...]) -> Tensor | None:
     """Which tokens of an output of that shape (inputs, T) are no padding; None where all count.
 
     A model with a decoder gives something for each token of that, whatever the length of the other
-    sequence.
+    sequence. A `Translator` knows padding by the number of its token.
     """
     named = [] if isinstance(batch, Tensor) else [*batch]
     decodes = any(name.startswith("decoder_") for name in named)
-    found = kept(batch, "decoder_attention_mask" if decodes else "attention_mask")
+    if isinstance(model, Translator) and not isinstance(batch, Tensor):
+        found = words(model, batch, "target")
+    else:
+        found = kept(batch, "decoder_attention_mask" if decodes else "attention_mask")
     return found if found is not None and tuple(found.shape) == shape else None
 
 

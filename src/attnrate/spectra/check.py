@@ -245,7 +245,7 @@ def _changes(watcher: Watcher, batch: Batch, cut: dict[str, Projection]) -> list
     with batches.at_rest(watcher.model):
         before = output_of(batches.run(watcher.model, batch))
     after = output_of(run_cut(watcher, batch, cut))
-    kept = batches.padding(batch, tuple(before.shape[:2]))
+    kept = batches.padding(watcher.model, batch, tuple(before.shape[:2]))
     found = []
     # one input after another: the outputs of a language model are large
     for number, (one, two) in enumerate(zip(before, after, strict=True)):

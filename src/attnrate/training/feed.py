@@ -118,7 +118,7 @@ class Images:
     def outcome(self, model: nn.Module, batch: Batch) -> Outcome:
         """Cross entropy over the classes; images are enlarged to the size that the model takes."""
         images, labels = batch
-        logits = model(_enlarged(images, model))
+        logits = model(enlarged(images, model))
         return _outcome(logits, labels, self.smoothing if model.training else 0.0, len(labels))
 
 
@@ -140,7 +140,7 @@ def _outcome(
     return Outcome(loss, right, len(answers), units)
 
 
-def _enlarged(images: Tensor, model: nn.Module) -> Tensor:
+def enlarged(images: Tensor, model: nn.Module) -> Tensor:
     """The images in the size that the model takes; enlarged late, so that batches stay small."""
     size = getattr(getattr(model, "settings", None), "image", images.shape[-1])
     if size == images.shape[-1]:

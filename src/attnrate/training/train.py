@@ -53,8 +53,10 @@ Task: TypeAlias = Literal["cifar10", "translation"]
 Preset: TypeAlias = Literal["cpu", "paper"]
 #: Passes over the data: up to an hour on two shared cores for either task
 EPOCHS: dict[str, int] = {"cifar10": 15, "translation": 4}
-_COMMAND = "train"
-_RESULT, _WORDS, _STEPS = "result.json", "vocabulary.json", "checkpoints"
+#: The name of the command, as it is in the mark of its folders, and what a finished run leaves
+COMMAND = "train"
+RESULT, WORDS = "result.json", "vocabulary.json"
+_STEPS = "checkpoints"
 _LOCK = ".lock"
 _IMAGES = (50_000, 10_000)
 _BATCH, _TOKENS, _LONGEST = 128, 2048, 60
@@ -291,17 +293,17 @@ def train(
     )
     asked = _Asked(task, preset, changes, altered, limit, recipe)
     as_device(device)
-    place, mark = look_at(asked.task if folder is None else folder, _COMMAND)
+    place, mark = look_at(asked.task if folder is None else folder, COMMAND)
     settings = {"task": asked.task, "asked": asked.plain}
     if mark is None:
-        write_mark(place, _COMMAND, settings)
+        write_mark(place, COMMAND, settings)
     elif _finished(place, mark, settings):
         return trained(place)
     with alone(place / _LOCK, wait=False):
         # another process may have written its own mark, or have finished
-        if _finished(place, read_mark(place, _COMMAND), settings):
+        if _finished(place, read_mark(place, COMMAND), settings):
             return trained(place)
-        write_mark(place, _COMMAND, settings)
+        write_mark(place, COMMAND, settings)
         begun = provenance()
         run = _on_images if asked.task == "cifar10" else _on_sentences
         done, scores = run(asked, place, {"device": device, "progress": progress})
@@ -315,7 +317,7 @@ def _finished(place: Path, mark: Mapping[str, Any], settings: Mapping[str, Any])
 
     An InputError when it holds another run, finished or begun.
     """
-    done = (place / _RESULT).is_file()
+    done = (place / RESULT).is_file()
     if done or (place / _STEPS).is_dir():
         if mark.get("task") != settings["task"]:
             what = f"this folder holds a model for {mark.get('task')!r}"
@@ -344,8 +346,8 @@ def trained(folder: str | os.PathLike[str]) -> Trained:
         'cifar10'
 
     """
-    place, mark = look_at(folder, _COMMAND)
-    result = place / _RESULT
+    place, mark = look_at(folder, COMMAND)
+    result = place / RESULT
     if mark is None or not result.is_file():
         raise InputError(
             "there is no finished model in this folder", str(place), "Run train again to finish it."
@@ -398,7 +400,7 @@ def _on_sentences(asked: _Asked, place: Path, how: Mapping[str, Any]) -> tuple[T
     steps = place / _STEPS
     done = sentences.train_on_sentences(data, model, asked.recipe, steps, tokens=_TOKENS, **how)
     # without the vocabulary the token numbers would mean nothing
-    write_whole(place / _WORDS, cast(Vocabulary, data.vocabulary).file.read_bytes())
+    write_whole(place / WORDS, cast(Vocabulary, data.vocabulary).file.read_bytes())
     found = sentences.score_translations(cast(Seq2Seq, done.model), data)
     return done, TranslationScores(
         **vars(found),
@@ -424,7 +426,7 @@ def _kept(
         **begun,
     }
     text = json.dumps(result, indent=1, ensure_ascii=False)
-    write_whole(place / _RESULT, (text + "\n").encode())
+    write_whole(place / RESULT, (text + "\n").encode())
     shutil.rmtree(place / _STEPS, ignore_errors=True)
     return Trained(done.model, asked.task, done.epochs, scores, place)
 

@@ -11,7 +11,8 @@ def thin(module: nn.Module, parts: Parts) -> nn.Module | None:
     """A Multihead of the new sizes; None for any other module."""
     if type(module) is not Multihead:
         return None
-    made = Multihead(module.width, parts.heads, parts.size, parts.value_size, module.causal)
+    sizes = parts.heads, parts.size, parts.value_size
+    made = Multihead(module.width, *sizes, module.causal, module.in_cache)
     made.W_Q, made.W_K, made.W_V, made.W_O = parts.query, parts.key, parts.value, parts.output
     # A Multihead divides its logits by the root of its own head size
     with torch.no_grad():
