@@ -230,12 +230,15 @@ def compress(
     from attnrate.compress.compress import compress as compress_model
     from attnrate.compress.export_onnx import require_exportable
     from attnrate.compress.onnx_graph import require_packages
+    from attnrate.compress.saved import require_llama
 
     if written_as == "onnx":
         require_packages()
     loaded = _open(model, Placing(device, dtype, None, None), written_as == "llama")
     if written_as == "onnx":
         require_exportable(loaded.model)
+    if written_as == "llama":
+        require_llama(loaded.model)
     done = compress_model(
         loaded,
         given.read(loaded),

@@ -184,8 +184,8 @@ class Compressed(Shown):
 
         Sizes of the model's row are sums over layers; its parameters are those of the whole model.
         `bytes` are those of keys and values per token. `change_cut` is the change by the cut
-        alone, and `change` the change after repair. The model's row also has what `quality` and `times` have:
-        `perplexity_before`, `perplexity_cut` and `perplexity`, for example, or
+        alone, and `change` the change after repair. The model's row also has what `quality` and
+        `times` have: `perplexity_before`, `perplexity_cut` and `perplexity`, for example, or
         `batch_seconds_before` and `batch_seconds`.
         """
         import pandas as pd

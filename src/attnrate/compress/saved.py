@@ -20,7 +20,7 @@ from attnrate.compress.fold import path_of
 from attnrate.compress.generation import write_generation
 from attnrate.compress.modules.llama import ThinLlamaAttention
 from attnrate.compress.modules.maps import maps_of
-from attnrate.compress.modules.normed import ThinNormedAttention
+from attnrate.compress.modules.normed import ThinNormedAttention, normed_parts
 from attnrate.compress.opened import (
     FORMAT,
     OWN,
@@ -225,23 +225,30 @@ def _linear(part: Any) -> LinearShape:
     return LinearShape(part.in_features, part.out_features, part.bias is not None)
 
 
-def _llama(done: Compressed, folder: Path) -> None:
-    """Files of stock Llama."""
-    model: Any = done.model
-    if any(isinstance(part, ThinNormedAttention) for part in model.modules()):
+def require_llama(model: nn.Module) -> None:
+    """Raise an InputError where a model, cut or not, is none that files of stock Llama can hold."""
+    parts = [*model.named_modules()]
+    if any(isinstance(x, ThinNormedAttention) or normed_parts(x) is not None for _, x in parts):
         raise InputError(
             'format="llama" has no norms of queries and keys, and no place for what projects them '
             "behind these, as in",
             type(model).__name__,
             'Save it in the format "attnrate".',
         )
-    if not done.rotary or getattr(model, "lm_head", None) is None:
+    rotary = any(name.rpartition(".")[2] == "rotary_emb" for name, _ in parts)
+    if not rotary or getattr(model, "lm_head", None) is None:
         raise InputError(
             'format="llama" is for rotary decoders with a language head, not for',
             type(model).__name__,
             'Save it in the format "attnrate", or open it with its language head '
             "(load_model(…, head=True)).",
         )
+
+
+def _llama(done: Compressed, folder: Path) -> None:
+    """Files of stock Llama."""
+    model: Any = done.model
+    require_llama(model)
     if isinstance(done.trial, Tensor) or "input_ids" not in done.trial:
         raise InputError(
             'format="llama" is compared on token ids, and the inputs have none',
