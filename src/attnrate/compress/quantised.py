@@ -173,8 +173,9 @@ class QuantisedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def _with_values(self, new: Tensor) -> Tensor:
         """The values of all tokens after those of further ones."""
         if not self.both:
-            self.values = torch.cat([self.values, new], -2)
-            return self.values
+            made = torch.cat([self.values, new], -2)
+            self.values = made
+            return made
         coded = Coded.of_values(new, self.bits)
         if self.coded_values is not None:
             coded = self.coded_values.followed_by(coded, 4)
