@@ -171,6 +171,8 @@ def test_an_encoder_is_written_for_onnxruntime_and_a_decoder_is_refused_before_t
         (["--repair", "-1"], "--repair must be a whole number of at least 0"),
         (["--timing", "-1"], "--timing must be a number of seconds, at least 0"),
         (["--size", "12"], "have the size 8"),
+        (["--multiple-of", "1000"], "got 1000. Pass --multiple-of 8 or less, or none."),
+        (["--format", "llama", "--values"], "is for rotary decoders with a language head, not for"),
     ],
 )
 def test_wrong_requests_end_with_2_and_write_nothing(

@@ -181,7 +181,7 @@ def compress(
             raise InputError(
                 "together is for heads without a rotary embedding",
                 together,
-                "Leave together out, and repair layer by layer (repair=200).",
+                "Pass together=0, and repair layer by layer (repair=200).",
             )
         if asked.is_target:
             grid = require_target(asked, known.whole, values, known.rotary and shared == "model")

@@ -249,7 +249,7 @@ class _Search:
             return "its queries and keys are turned by their positions (rotary embedding)"
         fewest = _FEWEST_COARSE if _is_coarse(call.value) else _FEWEST
         if min(float(x.sum()) for x in (held.counted, held.tokens)) < fewest:
-            return f"fewer than {fewest} tokens do not tell its parts apart"
+            return f"fewer than {fewest} tokens do not tell its parts apart; pass longer inputs"
         query, key = call.query, call.key
         if call.plain is not None and plain:
             query, key = call.plain

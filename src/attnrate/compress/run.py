@@ -94,8 +94,7 @@ class LayerCut:
         before: The relative change of its output by the cut of queries and keys: on inputs held
             out from the repair, or without one on those by which it was chosen; None where only
             values are cut.
-        after: The relative change of its output on these inputs after its repair; None without
-            one.
+        after: That change on the same inputs after its repair; None without one.
 
     """
 
@@ -428,8 +427,7 @@ def _count_tried(given: Sequence[Batch]) -> int:
 
 def _spaced(count: int, most: int) -> list[int]:
     """`most` of the numbers below `count`, spread evenly, or all where there are fewer."""
-    wanted = min(count, most)
-    return [i * count // wanted for i in range(wanted)]
+    return [i * count // most for i in range(most)] if count > most else [*range(count)]
 
 
 def some(given: Sequence[Batch], most: int) -> list[Batch]:

@@ -150,7 +150,7 @@ class Wanted:
             raise InputError(
                 f"multiple_of must be at most the size of the heads, {most}",
                 self.multiple_of,
-                "Leave multiple_of out.",
+                f"Pass multiple_of={most} or less, or none.",
             )
 
     def _require(self, size: int, name: str, own: Whole) -> None:
