@@ -14,6 +14,7 @@ from torch import nn
 from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of, require_thin
 from attnrate.compress.generation import writes
+from attnrate.compress.how_far import At
 from attnrate.compress.measured import Judged, Models, measured
 from attnrate.compress.modules.llama import attention_layers, with_layers
 from attnrate.compress.modules.maps import maps_of
@@ -24,11 +25,19 @@ from attnrate.compress.quality import require_judge
 from attnrate.compress.result import Compressed, CompressedLayer
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
-from attnrate.compress.sizes import Target, Wanted, Whole, require_tokens
+from attnrate.compress.sizes import (
+    Target,
+    Wanted,
+    Whole,
+    require_average,
+    require_share,
+    require_sizes,
+    require_tokens,
+)
 from attnrate.compress.timing import SECONDS, require_seconds
 from attnrate.compress.tokens import tokens_of
 from attnrate.compress.trial import Split, change, outputs, split
-from attnrate.errors import InputError, require_choice, require_number, require_whole
+from attnrate.errors import InputError, require_choice
 from attnrate.fitting.provenance import provenance
 from attnrate.progress import QUIET, Progress
 from attnrate.settings import Count, Natural, Switch, by, checked
@@ -41,32 +50,8 @@ from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_mod
 from attnrate.spectra.watching.watcher import Watcher
 
 Tensor = torch.Tensor
+_COMPARING = "comparing outputs"
 _TRIED = 2  # inputs on which saved files are held against the model
-
-
-def _require_sizes(name: str, value: object) -> Advice | list[int] | None:
-    if value is None or isinstance(value, Advice):
-        return value
-    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise InputError(
-            f"{name} must be an advice or a list with one size for each layer",
-            value,
-            "Pass what advise has returned, or size=N for one size in all layers.",
-        )
-    return [require_whole(f"{name}[{i}]", size, 1) for i, size in enumerate(value)]
-
-
-def _require_share(name: str, value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        way_out = f"Pass e.g. {'0.05' if name == 'loss' else '0.5'}."
-        raise InputError(f"{name} must be a share between 0 and 1", value, way_out)
-    return float(value)
-
-
-def _require_average(name: str, value: object) -> float | None:
-    return None if value is None else require_number(name, value, 0.0)
 
 
 @checked
@@ -75,11 +60,11 @@ def compress(
     inputs: Annotated[Inputs, by(require_inputs)],
     *,
     size: Count | None = None,
-    sizes: Annotated[Advice | Sequence[int] | None, by(_require_sizes)] = None,
-    keep: Annotated[float | None, by(_require_share)] = None,
-    loss: Annotated[float | None, by(_require_share)] = None,
+    sizes: Annotated[Advice | Sequence[int] | None, by(require_sizes)] = None,
+    keep: Annotated[float | None, by(require_share)] = None,
+    loss: Annotated[float | None, by(require_share)] = None,
     bytes: Count | None = None,
-    average: Annotated[float | None, by(_require_average)] = None,
+    average: Annotated[float | None, by(require_average)] = None,
     multiple_of: Count | None = None,
     values: Switch = False,
     repair: Natural = 0,
@@ -160,7 +145,7 @@ def compress(
     parts = split([*batches.batches(as_batches(model, inputs))])
     name = model.name if isinstance(model, LoadedModel) else type(module).__name__
     judge = Judged.of(metric, module)
-    with Progress("cutting heads", wanted=progress, after=QUIET) as shown:
+    with _shown("looking at the layers", progress) as shown:
         known = _Layers.of(module, parts.own[0])
         if known.behind and shared != "head":
             raise InputError(
@@ -179,18 +164,18 @@ def compress(
         if asked.is_target:
             grid = require_target(asked, known.whole, values, known.rotary and shared == "model")
             require_tokens(tokens, grid.largest)
-            cutter = cutter_of(module, parts.own, known.rotary, values, shared)
+            cutter = cutter_of(module, parts.own, known.rotary, values, shared, shown.at)
             plan = planned(name, parts.own, cutter, grid, asked, shown)
         else:
             plan = Plan(asked.of(known.whole, [each.partition(": ")[0] for each in known.left]))
             require_tokens(tokens, max(plan.sizes.values()))
         own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
         asked_for = _Asked(plan, own, repair, together, shared, seed)
-        done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
-    with Progress("measuring the smaller model", wanted=progress, after=QUIET):
+        done = (_rotary if known.rotary else _content)(module, parts, known, asked_for, shown.at)
+    with _shown("measuring the smaller model", progress) as shown:
         cached = any(layer.in_cache for layer in done.layers)
         models = Models(module, done.closed, done.model, cached)
-        found = measured(models, parts.held, judge, timing)
+        found = measured(models, parts.held, judge, timing, shown.at)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}
     settings |= {"repair": repair, "together": together, "seed": seed}
@@ -219,6 +204,11 @@ def compress(
         made_by=settings,
         curves=plan.curves,
     )
+
+
+def _shown(text: str, wanted: bool | None) -> Progress:
+    """Where the progress of a part is shown; `text` says what it begins with."""
+    return Progress(text, wanted=wanted, after=QUIET, name="compress", steady=True)
 
 
 @dataclass(frozen=True)
@@ -330,11 +320,12 @@ class _Layers:
         return cls(whole, groups, parts, True, left, length, False, True)
 
 
-def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
+def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked, at: At) -> _Done:
     """Cut heads that know no positions, or that are cut behind their rotation."""
     values = asked.value_sizes or None
     plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
-    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration)
+    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration, at)
+    at(_COMPARING, None)
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
     cut, closed = now, None
@@ -354,7 +345,7 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
     return _Done(done.model, closed, tuple(layers), cut, now, done.outputs)
 
 
-def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
+def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked, at: At) -> _Done:
     """Cut heads with a rotary embedding."""
     plan, steps = asked.plan, (asked.steps, asked.seed)
     every = {name: plan.sizes.get(name, own.m_h) for name, own in known.whole.items()}
@@ -365,8 +356,9 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
             f"Pass size={max(plan.sizes.values())}.",
         )
     done = cut_rotary(
-        model, given.own, plan.sizes, asked.value_sizes, asked.shared, *steps, plan.felt
+        model, given.own, plan.sizes, asked.value_sizes, asked.shared, *steps, plan.felt, at
     )
+    at(_COMPARING, None)
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
     cut, felt = now, layer_changes(model, done.layers, given.held)

@@ -13,6 +13,7 @@ from torch import nn
 
 from attnrate.compress.content import Factors
 from attnrate.compress.fold import ThinLayer, places
+from attnrate.compress.how_far import LOOKING, At, one_by_one, unseen
 from attnrate.compress.modules.llama import attention_layers, replaced, require_same, thinned
 from attnrate.compress.rotary import PairCut, Shared, dropped, with_pairs
 from attnrate.compress.rotary_moments import Felt, gather
@@ -50,9 +51,11 @@ class ContentCutter:
     _value_cuts: dict[tuple[str, int], ValueFactors] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, model: nn.Module, given: Sequence[Batch], values: bool) -> "ContentCutter":
-        """Look at the calibration inputs."""
-        return cls(model, calibrate(model, given), values)
+    def of(
+        cls, model: nn.Module, given: Sequence[Batch], values: bool, at: At = unseen
+    ) -> "ContentCutter":
+        """Look at the calibration inputs; `at` shows how far that is."""
+        return cls(model, calibrate(model, given, at=at), values)
 
     def alone(self, name: str, size: int) -> Parts:
         """One layer cut by the closed form that changes its own output least."""
@@ -102,11 +105,17 @@ class RotaryCutter:
 
     @classmethod
     def of(
-        cls, model: nn.Module, given: Sequence[Batch], values: bool, shared: Shared
+        cls,
+        model: nn.Module,
+        given: Sequence[Batch],
+        values: bool,
+        shared: Shared,
+        at: At = unseen,
     ) -> "RotaryCutter":
-        """Look at the calibration inputs."""
+        """Look at the calibration inputs; `at` shows how far that is."""
         require_same(model, given[0])
-        return cls(model, gather(Watcher(model), given, outputs=False), values, shared)
+        seen = one_by_one(given, LOOKING, at)
+        return cls(model, gather(Watcher(model), seen, outputs=False), values, shared)
 
     def alone(self, name: str, size: int) -> Parts:
         """One layer without the pairs that elimination drops first."""

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import nn
 
 from attnrate.compress.content import Factors, balanced
+from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.modules.normed import projecting
 from attnrate.compress.moments import Moments
 from attnrate.compress.projections import Projections, Slice
@@ -96,6 +97,7 @@ def distil(
     start: Mapping[str, Factors],
     steps: int = 100,
     seed: int = 0,
+    at: At = unseen,
 ) -> Distilled:
     """Repair the cuts of all layers of a model together by gradient steps.
 
@@ -107,6 +109,7 @@ def distil(
         start: The cuts to begin with.
         steps: The number of steps.
         seed: The seed of the order of inputs.
+        at: Where progress is shown.
 
     Returns:
         The best cuts on the inputs held out, and what they came to.
@@ -132,7 +135,7 @@ def distil(
         drawn = torch.Generator().manual_seed(seed)
         order: list[int] = []
         look = max(1, steps // _LOOKS)
-        for step in range(1, steps + 1):
+        for step in one_by_one(range(1, steps + 1), "all layers together: step", at):
             search.param_groups[0]["lr"] = _RATE * rate(step, steps)
             if len(order) < _INPUTS:
                 order += torch.randperm(len(own), generator=drawn).tolist()
@@ -166,7 +169,7 @@ class _Task:
     def loss(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> Tensor:
         """The square of the relative change of the output for an input."""
         wrong, size = self._parts(place, cuts)
-        return wrong / size
+        return wrong / size.clamp(min=1e-30)
 
     def error(self, places: Sequence[tuple[int, int]], cuts: Mapping[str, Factors]) -> float:
         """The relative change of the output over several inputs."""
@@ -174,7 +177,7 @@ class _Task:
         with torch.no_grad():
             parts = [self._parts(place, P) for place in places]
         wrong, size = (sum(float(part[i]) for part in parts) for i in (0, 1))
-        return math.sqrt(wrong / size)
+        return math.sqrt(wrong / max(size, 1e-300))
 
     def _parts(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         one = batches.pick(self.given[place[0]], [place[1]])

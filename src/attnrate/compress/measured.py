@@ -7,6 +7,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from attnrate.compress.how_far import At, unseen
 from attnrate.compress.quality import (
     NEIGHBOURS,
     Judge,
@@ -113,7 +114,11 @@ class Judged:
 
 
 def measured(
-    models: Models, held: Sequence[Batch], judge: Judged | None, seconds: float
+    models: Models,
+    held: Sequence[Batch],
+    judge: Judged | None,
+    seconds: float,
+    at: At = unseen,
 ) -> Measurements:
     """Measure a model before and after its cut.
 
@@ -122,6 +127,7 @@ def measured(
         held: Inputs that the cut has not seen.
         judge: The user's metric.
         seconds: About how long times are measured; 0 leaves them out.
+        at: Where progress is shown.
 
     Returns:
         What was measured. Where something cannot be, a note says why: the cut was long work, and it
@@ -133,18 +139,26 @@ def measured(
     own = texts(held) if decoder else []
     found = None
     if own:
-        found = notes.tried("Rivals", lambda: ways(models.whole, models.closed, models.after, own))
+        found = notes.tried(
+            "Rivals", lambda: ways(models.whole, models.closed, models.after, own, at)
+        )
     quality = [*_perplexity(models, found)]
     if models.has_cache:
         _say_decoder(models, own, found, notes)
     else:
         notes.said.append("There are no rivals: the model keeps no keys in a cache.")
+        at("measuring embeddings", None)
         quality += notes.tried("Embeddings", lambda: _embedded(models, held, notes)) or ()
     if judge is not None:
+        at("judging by the metric", None)
         quality += notes.tried("The metric", lambda: _of_metric(models, judge)) or ()
+    times: tuple[Timing, ...] = ()
+    if seconds:
+        at("measuring times", None)
+        times = _times(models, held, own, seconds, notes)
     return Measurements(
         tuple(quality),
-        _times(models, held, own, seconds, notes) if seconds else (),
+        times,
         () if found is None else found.rivals,
         tuple(notes.said),
     )

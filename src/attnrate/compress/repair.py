@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from attnrate.compress.content import Factors, balanced, roots
 from attnrate.compress.held import Held
+from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.moments import Moments
 
 Tensor = torch.Tensor
@@ -86,6 +87,7 @@ def repair(
     start: Factors,
     steps: int = 200,
     seed: int = 0,
+    at: At = unseen,
 ) -> Repaired:
     """Repair the cut of a layer's queries and keys by gradient steps.
 
@@ -96,6 +98,7 @@ def repair(
         start: The cut to begin with.
         steps: The number of steps.
         seed: The seed of the queries that each step looks at.
+        at: Where progress is shown.
 
     Returns:
         The best cut on the inputs held out, and what it came to.
@@ -127,7 +130,7 @@ def repair(
     search = torch.optim.Adam([X, Y], lr=_RATE, betas=(0.9, 0.99))
     drawn = torch.Generator().manual_seed(seed)
     look = max(1, steps // _LOOKS)
-    for step in range(1, steps + 1):
+    for step in one_by_one(range(1, steps + 1), "step", at):
         search.param_groups[0]["lr"] = _RATE * rate(step, steps)
         rows = torch.randperm(target.shape[1], generator=drawn)[:_QUERIES]
         some = torch.randperm(train.inputs, generator=drawn)[:_INPUTS].tolist()

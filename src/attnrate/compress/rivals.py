@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.quality import has_language_head, surprise
 from attnrate.spectra import batches
 from attnrate.spectra.check import output_of
@@ -89,7 +90,11 @@ class Ways:
 
 
 def ways(
-    whole: nn.Module, closed: nn.Module | None, cut: nn.Module, given: Sequence[Tensor]
+    whole: nn.Module,
+    closed: nn.Module | None,
+    cut: nn.Module,
+    given: Sequence[Tensor],
+    at: At = unseen,
 ) -> Ways:
     """Measure all ways to a smaller cache, text by text.
 
@@ -98,6 +103,7 @@ def ways(
         closed: The decoder after its cut alone; None without a repair.
         cut: The decoder after all.
         given: The token ids of texts without padding, each as (1, tokens).
+        at: Where progress is shown.
 
     """
     # transformers need not be there where nothing has a cache
@@ -111,7 +117,7 @@ def ways(
         asked.append(("closed", closed, None))
     head = has_language_head(whole)
     sums = {way: _Sums() for way, _, _ in asked}
-    for ids in given:
+    for ids in one_by_one(given, "measuring ways to a smaller cache: text", at):
         right: Tensor | None = None
         for way, model, bits in asked:
             cache = new_cache(bits, group)

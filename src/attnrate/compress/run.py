@@ -5,7 +5,7 @@ each layer's and the whole model's change is measured on some of the inputs, and
 the record says which.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,6 +16,7 @@ from attnrate.compress.distil import distil
 from attnrate.compress.fold import ThinLayer, fold
 from attnrate.compress.held import Held
 from attnrate.compress.held import joined as held_joined
+from attnrate.compress.how_far import LOOKING, At, looking, one_by_one, unseen, within
 from attnrate.compress.moments import OBJECTIVES, Moments, Objective
 from attnrate.compress.moments import joined as moments_joined
 from attnrate.compress.projections import Found, Refusal, find
@@ -129,7 +130,9 @@ class CutModel:
     distilled: tuple[float, float] | None = None
 
 
-def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = None) -> Calibration:
+def calibrate(
+    model: nn.Module, given: Sequence[Batch], at_once: int | None = None, at: At = unseen
+) -> Calibration:
     """Run a model on calibration inputs once and keep what cuts of its layers need.
 
     Args:
@@ -137,6 +140,7 @@ def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = No
         given: The inputs. The calls of all layers on them are kept in memory.
         at_once: Of models with more layers than this, only the calls on a few inputs are kept;
             None for no such limit.
+        at: Where progress is shown.
 
     Returns:
         Projections, moments and calls of its attention layers.
@@ -155,7 +159,7 @@ def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = No
     is_whole = at_once is None or len(found.projections) <= at_once
     W_O = {name: own.output.weight for name, own in found.projections.items()}
     tried = _places(given, _TRIED)
-    for number, batch in enumerate(given):
+    for number, batch in enumerate(one_by_one(given, LOOKING, at)):
         few = None if is_whole else [i for b, i in tried if b == number]
 
         def see(site: Site, call: Call, batch: Batch = batch, few: list[int] | None = few) -> None:
@@ -177,12 +181,12 @@ def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = No
     )
 
 
-def calls_of(known: Calibration, names: Sequence[str]) -> dict[str, Held]:
+def calls_of(known: Calibration, names: Sequence[str], at: At = unseen) -> dict[str, Held]:
     """The calls of some layers on all inputs; the model runs again where they were not kept."""
     if known.is_whole:
         return {name: known.held[name] for name in names}
     held: dict[str, list[Held]] = {}
-    for batch in known.given:
+    for batch in one_by_one(known.given, LOOKING, at):
 
         def see(site: Site, call: Call, batch: Batch = batch) -> None:
             if site.name in names:
@@ -193,12 +197,13 @@ def calls_of(known: Calibration, names: Sequence[str]) -> dict[str, Held]:
     return {name: held_joined(calls) for name, calls in held.items()}
 
 
-def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
+def choose(known: Calibration, sizes: Mapping[str, int], at: At = unseen) -> Choice:
     """Cut queries and keys by every closed form, and take what changes the model least.
 
     Args:
         known: What is known of the model.
         sizes: The new head size of each layer, by its name.
+        at: Where progress is shown.
 
     Returns:
         The cuts, and what was measured.
@@ -206,7 +211,7 @@ def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
     """
     forms: dict[str, dict[Objective, Factors]] = {}
     errors: dict[str, dict[Objective, float]] = {}
-    for name, size in sizes.items():
+    for name, size in one_by_one([*sizes.items()], "closed forms: layer", at):
         forms[name], errors[name] = closed_forms(known, name, size)
     best = {name: min(own, key=lambda o: (own[o], o)) for name, own in errors.items()}
     rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
@@ -214,7 +219,8 @@ def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
     cuts = {
         rule: {name: forms[name][o] for name, o in chosen.items()} for rule, chosen in rules.items()
     }
-    changes = changes_of(known.watcher, some(known.given, _TRIED), cuts)
+    tried = one_by_one(some(known.given, _TRIED), "comparing closed forms: batch", at)
+    changes = changes_of(known.watcher, tried, cuts)
     rule = min(changes, key=lambda each: changes[each])
     felt = {name: errors[name][o] for name, o in rules[rule].items()}
     return Choice(cuts[rule], rules[rule], rule, changes, felt)
@@ -241,7 +247,7 @@ def closed_forms(
 
 
 def changes_of(
-    watcher: Watcher, given: Sequence[Batch], cuts: Mapping[str, Mapping[str, Factors]]
+    watcher: Watcher, given: Iterable[Batch], cuts: Mapping[str, Mapping[str, Factors]]
 ) -> dict[str, float]:
     """The relative change of a model's output when all layers are cut, for each of several cuts.
 
@@ -279,6 +285,7 @@ def cut(
     together: int = 0,
     seed: int = 0,
     known: Calibration | None = None,
+    at: At = unseen,
 ) -> CutModel:
     """Cut a model's heads to smaller sizes.
 
@@ -291,23 +298,24 @@ def cut(
         together: The number of steps by which all layers are then repaired together.
         seed: The seed of both repairs.
         known: What `calibrate` has found on these inputs; None lets it look.
+        at: Where progress is shown.
 
     Returns:
         The model with thin heads, and what was chosen and measured.
 
     """
-    known = calibrate(model, inputs, _AT_ONCE) if known is None else known
+    known = calibrate(model, inputs, _AT_ONCE, at) if known is None else known
     wanted = _by_layer(sizes, known)
-    choice = choose(known, wanted)
+    choice = choose(known, wanted, at)
     factors = dict(choice.factors)
     repaired: dict[str, Repaired] = {}
     if steps:
-        repaired = repair_layers(known, factors, steps, seed)
+        repaired = repair_layers(known, factors, steps, seed, at)
         factors = {name: each.factors for name, each in repaired.items()}
     distilled = None
     if together:
         found = known.found.projections
-        done = distil(model, inputs, found, known.moments, factors, together, seed)
+        done = distil(model, inputs, found, known.moments, factors, together, seed, at)
         factors, distilled = dict(done.factors), (done.before, done.after)
     values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
     thin, closed = (
@@ -338,7 +346,11 @@ def cut(
 
 
 def repair_layers(
-    known: Calibration, start: Mapping[str, Factors], steps: int, seed: int = 0
+    known: Calibration,
+    start: Mapping[str, Factors],
+    steps: int,
+    seed: int = 0,
+    at: At = unseen,
 ) -> dict[str, Repaired]:
     """Repair the cut of each layer by itself.
 
@@ -347,6 +359,7 @@ def repair_layers(
         start: The cuts to begin with, by the names of layers.
         steps: The number of steps for each layer.
         seed: The seed of what each step looks at.
+        at: Where progress is shown.
 
     Returns:
         The repaired cut of each layer, by its name.
@@ -354,11 +367,19 @@ def repair_layers(
     """
     done: dict[str, Repaired] = {}
     names = [*start]
+    # a step takes time by the keys that queries look at; a whole layer takes no steps
+    work = [known.held[n].key[0].numel() * (own.size < own.X.shape[1]) for n, own in start.items()]
+    behind = [sum(work[:number]) / max(1, sum(work)) for number in range(len(work) + 1)]
     for first in range(0, len(names), _AT_ONCE):
-        held = calls_of(known, names[first : first + _AT_ONCE])
-        for name, own in held.items():
+        look = looking(at, behind[first], first == 0)
+        held = calls_of(known, names[first : first + _AT_ONCE], look)
+        for number, name in enumerate(names[first : first + _AT_ONCE], first):
             W_O = known.found.projections[name].output.weight
-            done[name] = repair(own, known.moments[name], W_O, start[name], steps, seed)
+            said = f"repair: layer {number + 1} of {len(names)}, "
+            own_at = within(at, said, behind[number], behind[number + 1])
+            done[name] = repair(
+                held[name], known.moments[name], W_O, start[name], steps, seed, own_at
+            )
     return done
 
 
