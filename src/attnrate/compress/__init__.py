@@ -12,7 +12,8 @@
 - `sizes`: what was asked for, `advised` by an advice or `planned` from measurements: `cutters` make
   layers of any size, `allocate` shares a budget out, `curves` keep what was measured
 - `compress`: the one call over all of it, with `trial` (inputs held out) and `rotary_run`;
-  `how_far`: what its parts say of themselves while they work;
+  `layers`: which layers can be cut; `how_far`: what its parts say of themselves while they work;
+  `resume`: what is finished, kept in a folder;
   `result`: what it gives; `saved` and `opened`: its folders, `written`: what their formats share;
   `export_onnx`: files of ONNX, with `onnx_graph`
 - `measured`: how good a model is before and after (`quality`), how long it takes (`timing`), and

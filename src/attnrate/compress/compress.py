@@ -4,31 +4,31 @@ Content heads go through `run.cut`, heads with a rotary embedding through `rotar
 Everything that can be refused is refused before the work.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 from torch import nn
 
 from attnrate.compress import run
-from attnrate.compress.fold import fold, path_of, require_thin
-from attnrate.compress.generation import writes
+from attnrate.compress.fold import fold, path_of
 from attnrate.compress.how_far import At
+from attnrate.compress.layers import Layers
 from attnrate.compress.measured import Judged, Models, measured
-from attnrate.compress.modules.llama import attention_layers, with_layers
+from attnrate.compress.modules.llama import with_layers
 from attnrate.compress.modules.maps import maps_of
-from attnrate.compress.modules.normed import normed_parts, require_same
 from attnrate.compress.planned import Plan, cutter_of, planned, require_target
-from attnrate.compress.projections import Found, find
 from attnrate.compress.quality import require_judge
 from attnrate.compress.result import Compressed, CompressedLayer
+from attnrate.compress.resume import COMMAND, Repairs, require_something
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
 from attnrate.compress.sizes import (
     Target,
     Wanted,
-    Whole,
     require_average,
     require_share,
     require_sizes,
@@ -44,10 +44,10 @@ from attnrate.settings import Count, Natural, Switch, by, checked
 from attnrate.spectra import batches
 from attnrate.spectra.advise import Advice
 from attnrate.spectra.batches import Batch, Inputs, require_inputs
-from attnrate.spectra.capture import PROJECTIONS, Call, Site
+from attnrate.spectra.capture import PROJECTIONS
 from attnrate.spectra.inputs.given import as_batches
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
-from attnrate.spectra.watching.watcher import Watcher
+from attnrate.spectra.resume import require_resume
 
 Tensor = torch.Tensor
 _COMPARING = "comparing outputs"
@@ -73,6 +73,7 @@ def compress(
     metric: Annotated[Callable[[nn.Module], float] | None, by(require_judge)] = None,
     timing: Annotated[float, by(require_seconds)] = SECONDS,
     seed: int = 0,
+    resume: Annotated[str | os.PathLike[str] | None, by(require_resume, COMMAND)] = None,
     progress: bool | None = None,
 ) -> Compressed:
     """Make the heads of a trained model smaller, and measure what that costs.
@@ -118,6 +119,12 @@ def compress(
         timing: About how many seconds times are measured, of the model whole and cut in turn; each
             has three turns at least. 0 leaves times out.
         seed: The seed of the repair.
+        resume: A folder that keeps each layer as soon as it is repaired, and the state of the steps
+            `together` after every quarter of them, so that a run that was killed can be gone on
+            with: the same call, with the same inputs, repairs what is missing, and its result is
+            the same, bit for bit. What comes before the repair is done again, the search for sizes
+            too. The folder stays, because the model is not saved yet; delete it then. None keeps
+            nothing.
         progress: True writes plain lines where there is no terminal; False shows nothing. By
             default a terminal or a notebook shows a live line after a second.
 
@@ -127,7 +134,9 @@ def compress(
     Raises:
         InputError: A size does not fit the heads, the calibration tokens are too few for it, or
             the model's weights cannot be cut: the message names the layer and the reason. Or the
-            metric raises an exception or gives no number for the original.
+            metric raises an exception or gives no number for the original. Or `resume` is the
+            folder of another run; the message says what differs.
+        StoreError: What is finished cannot be written.
 
     Examples:
         >>> import torch
@@ -141,12 +150,15 @@ def compress(
     """
     asked = Wanted(size, sizes, keep, Target(loss, bytes, average), multiple_of)
     require_choice("shared", shared, ("head", "layer", "model"))
+    folder = None if resume is None else Path(resume)
+    require_something(folder, repair, together)
     module = module_of(model)
     parts = split([*batches.batches(as_batches(model, inputs))])
     name = model.name if isinstance(model, LoadedModel) else type(module).__name__
     judge = Judged.of(metric, module)
-    with _shown("looking at the layers", progress) as shown:
-        known = _Layers.of(module, parts.own[0])
+    kept = Repairs.of(folder, module, parts.own, repair, seed, shared)
+    with _shown("looking at the layers", progress) as shown, kept:
+        known = Layers.of(module, parts.own[0])
         if known.behind and shared != "head":
             raise InputError(
                 "shared is for rotary heads that lose pairs; these normalise queries and keys, are "
@@ -170,8 +182,9 @@ def compress(
             plan = Plan(asked.of(known.whole, [each.partition(": ")[0] for each in known.left]))
             require_tokens(tokens, max(plan.sizes.values()))
         own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
-        asked_for = _Asked(plan, own, repair, together, shared, seed)
-        done = (_rotary if known.rotary else _content)(module, parts, known, asked_for, shown.at)
+        asked_for = _Asked(plan, own, repair, together, shared, seed, shown.at, kept)
+        kept.begin(plan.sizes)
+        done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
     with _shown("measuring the smaller model", progress) as shown:
         cached = any(layer.in_cache for layer in done.layers)
         models = Models(module, done.closed, done.model, cached)
@@ -213,7 +226,7 @@ def _shown(text: str, wanted: bool | None) -> Progress:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What was asked for, by the names of layers."""
+    """What was asked for, by the names of layers; where progress is shown, and repairs are kept."""
 
     plan: Plan
     value_sizes: Mapping[str, int]
@@ -221,6 +234,8 @@ class _Asked:
     together: int
     shared: Shared
     seed: int
+    at: At
+    kept: Repairs
 
 
 @dataclass(frozen=True)
@@ -235,97 +250,13 @@ class _Done:
     outputs: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class _Layers:
-    """The attention layers of a model that can be cut; `length` are the tokens of an input.
-
-    `behind`: queries and keys are normalised and turned before they can be cut.
-    `cached`: the model keeps keys and values for tokens to come.
-    """
-
-    whole: Mapping[str, Whole]
-    groups: Mapping[str, int]
-    parts: Mapping[str, tuple[nn.Module, ...]]
-    rotary: bool
-    left: tuple[str, ...]
-    length: int
-    behind: bool
-    cached: bool
-
-    @classmethod
-    def of(cls, model: nn.Module, batch: Batch) -> "_Layers":
-        """Find them by running; an InputError names the first reason why there are none."""
-        watcher = Watcher(model)
-        sites: dict[str, tuple[Site, int]] = {}
-        lengths: list[int] = []
-        one = batches.pick(batch, [0]) if batches.is_separable(batch) else batch
-
-        def see(site: Site, call: Call) -> None:
-            sites[site.name] = site, call.value.shape[-1]
-            lengths.append(call.query.shape[0] * call.query.shape[2] // batches.size(one))
-
-        watcher.see(one, see)
-        length = min(lengths, default=0)
-        turned = [site for site, _ in sites.values() if site.rotary]
-        if turned and all(normed_parts(site.module) is None for site in turned):
-            return cls._of_rotary(model, sites, length)
-        found = find(Watcher(model), one)
-        left = tuple(f"{each.name}: {each.reason}" for each in found.refused)
-        if not found.projections:
-            raise InputError(
-                f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
-                "; ".join(left[:3]) or "it has no attention that could be read",
-            )
-        for own in found.projections.values():
-            require_thin(model, own)
-        behind = [path_of(n) for n, own in found.projections.items() if own.behind]
-        if behind:
-            require_same(model, behind, one)
-        causal = any(getattr(model.get_submodule(n), "is_causal", False) for n in behind)
-        return cls._of_content(found, left, length, bool(behind), causal or writes(model))
-
-    @classmethod
-    def _of_content(
-        cls, found: Found, left: tuple[str, ...], length: int, behind: bool, cached: bool
-    ) -> "_Layers":
-        whole, groups, parts = {}, {}, {}
-        for name, own in found.projections.items():
-            number = own.site.groups * _element(own.key.part)
-            whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False, number)
-            groups[name] = own.site.groups
-            parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
-        return cls(whole, groups, parts, False, left, length, behind, cached)
-
-    @classmethod
-    def _of_rotary(
-        cls, model: nn.Module, sites: Mapping[str, tuple[Site, int]], length: int
-    ) -> "_Layers":
-        there = attention_layers(model)
-        whole, groups, parts = {}, {}, {}
-        for name, (site, m_v) in sites.items():
-            if name in there:
-                layer: Any = there[name]
-                number = site.groups * _element(layer.k_proj)
-                whole[name] = Whole(site.m_h, m_v, True, number)
-                groups[name] = site.groups
-                parts[name] = layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj
-        why = "it is not built as the attention of Llama is"
-        left = tuple(f"{name}: {why}" for name in sites if name not in there)
-        if not whole:
-            raise InputError(
-                f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
-                "; ".join(left[:3]),
-                "Models built as Llama, Mistral or Qwen2 are can be cut.",
-            )
-        return cls(whole, groups, parts, True, left, length, False, True)
-
-
-def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked, at: At) -> _Done:
+def _content(model: nn.Module, given: Split, known: Layers, asked: _Asked) -> _Done:
     """Cut heads that know no positions, or that are cut behind their rotation."""
     values = asked.value_sizes or None
     plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
-    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration, at)
-    at(_COMPARING, None)
+    whereto = asked.at, asked.kept
+    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration, *whereto)
+    asked.at(_COMPARING, None)
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
     cut, closed = now, None
@@ -345,7 +276,7 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked, at: 
     return _Done(done.model, closed, tuple(layers), cut, now, done.outputs)
 
 
-def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked, at: At) -> _Done:
+def _rotary(model: nn.Module, given: Split, known: Layers, asked: _Asked) -> _Done:
     """Cut heads with a rotary embedding."""
     plan, steps = asked.plan, (asked.steps, asked.seed)
     every = {name: plan.sizes.get(name, own.m_h) for name, own in known.whole.items()}
@@ -355,10 +286,9 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked, at: A
             every,
             f"Pass size={max(plan.sizes.values())}.",
         )
-    done = cut_rotary(
-        model, given.own, plan.sizes, asked.value_sizes, asked.shared, *steps, plan.felt, at
-    )
-    at(_COMPARING, None)
+    own = plan.sizes, asked.value_sizes, asked.shared
+    done = cut_rotary(model, given.own, *own, *steps, plan.felt, asked.at, asked.kept)
+    asked.at(_COMPARING, None)
     whole = outputs(model, given.held)
     now = change(whole, outputs(done.model, given.held))
     cut, felt = now, layer_changes(model, done.layers, given.held)
@@ -378,7 +308,7 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked, at: A
 
 def _layer(
     name: str,
-    known: _Layers,
+    known: Layers,
     sizes: tuple[int, int],
     parts: Sequence[nn.Module],
     felt: tuple[float | None, float | None],
@@ -409,12 +339,6 @@ def projections_of(thin: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
         if len(own) == len(names):
             return own[0], own[1], own[2]
     raise InputError("this layer has no queries, keys and values", type(thin).__name__)
-
-
-def _element(part: nn.Module) -> int:
-    """The bytes of one number of a part's weights."""
-    weight: Any = part.weight
-    return int(weight.element_size())
 
 
 def _count(parts: Sequence[nn.Module]) -> int:

@@ -21,6 +21,7 @@ from attnrate.compress.modules.normed import projecting
 from attnrate.compress.moments import Moments
 from attnrate.compress.projections import Projections, Slice
 from attnrate.compress.repair import rate, whitening
+from attnrate.compress.resume import NOWHERE, Repairs
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.check import output_of
@@ -30,6 +31,7 @@ _RATE = 0.003  # of Adam, for numbers of size one
 _INPUTS = 2  # in a step
 _LOOKS = 4  # times that the inputs held out are looked at
 _HELD_OUT = 8  # every such input is held out
+_MOMENTS = "exp_avg", "exp_avg_sq"  # of Adam
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def distil(
     steps: int = 100,
     seed: int = 0,
     at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> Distilled:
     """Repair the cuts of all layers of a model together by gradient steps.
 
@@ -110,6 +113,7 @@ def distil(
         steps: The number of steps.
         seed: The seed of the order of inputs.
         at: Where progress is shown.
+        kept: Where the state is kept at each look at the inputs held out.
 
     Returns:
         The best cuts on the inputs held out, and what they came to.
@@ -130,16 +134,19 @@ def distil(
         before = task.error(away, start)
         found, least = dict(start), before
         search = torch.optim.Adam(
-            [x for each in layers.values() for x in (each.X, each.Y)], lr=_RATE, betas=(0.9, 0.99)
+            [x for each in layers.values() for x in each.trained.values()],
+            lr=_RATE,
+            betas=(0.9, 0.99),
         )
-        drawn = torch.Generator().manual_seed(seed)
-        order: list[int] = []
+        behind, name_of_state = 0, f"together-{steps}"
+        state = kept.recall(name_of_state, _state(0, least, layers, found, search))
+        if state is not None:
+            behind, least, found = _restored(state, layers, search)
+        order = _drawn(len(own), steps, seed)
         look = max(1, steps // _LOOKS)
-        for step in one_by_one(range(1, steps + 1), "all layers together: step", at):
+        for step in one_by_one(range(1, steps + 1), "all layers together: step", at, behind):
             search.param_groups[0]["lr"] = _RATE * rate(step, steps)
-            if len(order) < _INPUTS:
-                order += torch.randperm(len(own), generator=drawn).tolist()
-            some, order = [own[i] for i in order[:_INPUTS]], order[_INPUTS:]
+            some = [own[i] for i in order[step - 1]]
             search.zero_grad()
             for place in some:
                 loss = task.loss(place, {n: each.projection() for n, each in layers.items()})
@@ -150,6 +157,7 @@ def distil(
                 error = task.error(away, made)
                 if error < least:
                     found, least = made, error
+                kept.keep(name_of_state, _state(step, least, layers, found, search))
     finally:
         for parameter in frozen:
             parameter.requires_grad_(True)
@@ -211,6 +219,11 @@ class _White:
             k_inverse.float(),
         )
 
+    @property
+    def trained(self) -> dict[str, Tensor]:
+        """What steps change, by name."""
+        return {"X": self.X, "Y": self.Y}
+
     def projection(self) -> Tensor:
         shared = len(self.X) // len(self.Y)
         Y = (self.of_key @ self.Y).repeat_interleave(shared, 0)
@@ -220,6 +233,54 @@ class _White:
     def factors(self, moments: Moments) -> Factors:
         X, Y = self.of_query @ self.X.detach(), self.of_key @ self.Y.detach()
         return balanced(Factors(X.double(), Y.double()), moments)
+
+
+def _drawn(count: int, steps: int, seed: int) -> list[list[int]]:
+    """The numbers of the inputs of each step: all in random order, and again in another one."""
+    drawn = torch.Generator().manual_seed(seed)
+    order: list[int] = []
+    found = []
+    for _ in range(steps):
+        if len(order) < _INPUTS:
+            order += torch.randperm(count, generator=drawn).tolist()
+        found.append(order[:_INPUTS])
+        order = order[_INPUTS:]
+    return found
+
+
+def _state(
+    step: int,
+    least: float,
+    layers: Mapping[str, _White],
+    best: Mapping[str, Factors],
+    search: torch.optim.Adam,
+) -> dict[str, Tensor]:
+    """All that the steps after one go on from, as tensors by name."""
+    made = {"numbers": torch.tensor([step, least], dtype=torch.float64)}
+    for name, each in layers.items():
+        made |= {f"{name} best X": best[name].X, f"{name} best Y": best[name].Y}
+        for word, theta in each.trained.items():
+            made[f"{name} {word}"] = theta.detach()
+            for moment in _MOMENTS:
+                known = search.state[theta].get(moment) if theta in search.state else None
+                made[f"{name} {word} {moment}"] = (
+                    torch.zeros_like(theta) if known is None else known
+                )
+    return made
+
+
+def _restored(
+    state: Mapping[str, Tensor], layers: Mapping[str, _White], search: torch.optim.Adam
+) -> tuple[int, float, dict[str, Factors]]:
+    """Put layers and their search where a state was; its step, its least error, its best cuts."""
+    step, least = state["numbers"].tolist()
+    for name, each in layers.items():
+        for word, theta in each.trained.items():
+            theta.detach().copy_(state[f"{name} {word}"])
+            moments = {moment: state[f"{name} {word} {moment}"] for moment in _MOMENTS}
+            search.state[theta] = {"step": torch.tensor(float(step)), **moments}
+    best = {name: Factors(state[f"{name} best X"], state[f"{name} best Y"]) for name in layers}
+    return int(step), least, best
 
 
 def _cut(old: Tensor, own: Slice, P: Tensor, is_weight: bool) -> Tensor:

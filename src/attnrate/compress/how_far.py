@@ -19,19 +19,20 @@ def unseen(text: str, share: float | None) -> None:
     """Show nothing."""
 
 
-def one_by_one(given: Sequence[T], said: str, at: At) -> Iterator[T]:
+def one_by_one(given: Sequence[T], said: str, at: At, done: int = 0) -> Iterator[T]:
     """Go through things and show at which one the work is, as "said 3 of 8".
 
     Args:
         given: The things.
         said: What is done with them, up to the number.
         at: Where it is shown.
+        done: The number of things, from the first one on, that need no work any more.
 
     Yields:
-        Each of the things.
+        Each of the other things.
 
     """
-    for number, one in enumerate(given):
+    for number, one in enumerate(given[done:], done):
         at(f"{said} {number + 1} of {len(given)}", number / len(given))
         yield one
     if given:

@@ -9,7 +9,7 @@ best on that part, the start among the candidates, so that a repair never makes 
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +46,19 @@ class Repaired:
     after: float
     steps: int
     seconds: float
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> "Repaired":
+        """What `tensors` of it gave."""
+        before, after, steps, seconds = tensors["numbers"].tolist()
+        factors = Factors(tensors["X"], tensors["Y"])
+        return cls(factors, before, after, int(steps), seconds)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it as tensors by name, to be kept in a file."""
+        numbers = [self.before, self.after, self.steps, self.seconds]
+        made = torch.tensor(numbers, dtype=torch.float64)
+        return {"X": self.factors.X, "Y": self.factors.Y, "numbers": made}
 
 
 def output_error(

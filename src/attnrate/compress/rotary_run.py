@@ -11,6 +11,7 @@ from torch import nn
 
 from attnrate.compress.how_far import LOOKING, At, looking, one_by_one, unseen, within
 from attnrate.compress.modules.llama import attention_layers, replace, require_same, thinned
+from attnrate.compress.resume import NOWHERE, Repairs
 from attnrate.compress.rotary import PairCut, RotaryMaps, Shared, cut_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_repair import examples, repair
@@ -51,6 +52,7 @@ def cut_rotary(
     seed: int = 0,
     felt: Mapping[str, Felt] | None = None,
     at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> RotaryCut:
     """Cut the heads of a rotary decoder.
 
@@ -65,6 +67,7 @@ def cut_rotary(
         seed: The seed of the repair.
         felt: What `gather` has found on these inputs; None lets it look.
         at: Where progress is shown.
+        kept: Where finished layers are kept.
 
     Returns:
         The model with thin layers.
@@ -94,7 +97,7 @@ def cut_rotary(
     closed = {n: thinned(whole[n], cuts[n], values.get(n)) for n in whole if n in cuts}
     layers: dict[str, nn.Module] = dict(closed)
     if steps:
-        for name, maps in _repaired(watcher, whole, given, cuts, steps, seed, at):
+        for name, maps in _repaired(watcher, whole, given, cuts, steps, seed, at, kept):
             layers[name] = thinned(whole[name], maps, values.get(name))
     # the whole layers are shared with the copy until they are replaced, so that none is copied
     made = copy.deepcopy(model, {id(part): part for part in whole.values()})
@@ -152,14 +155,25 @@ def _repaired(
     steps: int,
     seed: int,
     at: At,
+    kept: Repairs,
 ) -> Iterator[tuple[str, RotaryMaps]]:
-    """The repaired maps of each layer, some layers at a time."""
-    names = list(cuts)
-    for start in range(0, len(names), _AT_ONCE):
-        seen = one_by_one(given, LOOKING, looking(at, start / len(names), start == 0))
-        known = examples(watcher, seen, names[start : start + _AT_ONCE])
-        for number, (name, own) in enumerate(known.items(), start):
+    """The repaired maps of each layer, some layers at a time; those that were kept first."""
+    left = []
+    for name, cut in cuts.items():
+        layer: Any = whole[name]
+        found = kept.recall(name, vars(cut.maps(layer.head_dim)))
+        if found is None:
+            left.append(name)
+        else:
+            yield name, RotaryMaps(**found)
+    behind = len(cuts) - len(left)
+    for start in range(0, len(left), _AT_ONCE):
+        look = looking(at, (behind + start) / len(cuts), start == 0)
+        known = examples(watcher, one_by_one(given, LOOKING, look), left[start : start + _AT_ONCE])
+        for number, (name, own) in enumerate(known.items(), behind + start):
             generator = torch.Generator().manual_seed(seed)
-            said = f"repair: layer {number + 1} of {len(names)}, "
-            own_at = within(at, said, number / len(names), (number + 1) / len(names))
-            yield name, repair(whole[name], cuts[name], own, generator, steps, at=own_at).maps
+            said = f"repair: layer {number + 1} of {len(cuts)}, "
+            own_at = within(at, said, number / len(cuts), (number + 1) / len(cuts))
+            maps = repair(whole[name], cuts[name], own, generator, steps, at=own_at).maps
+            kept.keep(name, vars(maps))
+            yield name, maps

@@ -21,6 +21,7 @@ from attnrate.compress.moments import OBJECTIVES, Moments, Objective
 from attnrate.compress.moments import joined as moments_joined
 from attnrate.compress.projections import Found, Refusal, find
 from attnrate.compress.repair import Repaired, output_error, repair
+from attnrate.compress.resume import NOWHERE, Repairs
 from attnrate.compress.values import ValueFactors, value_cut
 from attnrate.errors import InputError
 from attnrate.spectra import batches
@@ -286,6 +287,7 @@ def cut(
     seed: int = 0,
     known: Calibration | None = None,
     at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> CutModel:
     """Cut a model's heads to smaller sizes.
 
@@ -299,6 +301,7 @@ def cut(
         seed: The seed of both repairs.
         known: What `calibrate` has found on these inputs; None lets it look.
         at: Where progress is shown.
+        kept: Where finished repairs are kept.
 
     Returns:
         The model with thin heads, and what was chosen and measured.
@@ -310,12 +313,12 @@ def cut(
     factors = dict(choice.factors)
     repaired: dict[str, Repaired] = {}
     if steps:
-        repaired = repair_layers(known, factors, steps, seed, at)
+        repaired = repair_layers(known, factors, steps, seed, at, kept)
         factors = {name: each.factors for name, each in repaired.items()}
     distilled = None
     if together:
         found = known.found.projections
-        done = distil(model, inputs, found, known.moments, factors, together, seed, at)
+        done = distil(model, inputs, found, known.moments, factors, together, seed, at, kept)
         factors, distilled = dict(done.factors), (done.before, done.after)
     values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
     thin, closed = (
@@ -351,6 +354,7 @@ def repair_layers(
     steps: int,
     seed: int = 0,
     at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> dict[str, Repaired]:
     """Repair the cut of each layer by itself.
 
@@ -360,18 +364,26 @@ def repair_layers(
         steps: The number of steps for each layer.
         seed: The seed of what each step looks at.
         at: Where progress is shown.
+        kept: Where finished layers are kept.
 
     Returns:
         The repaired cut of each layer, by its name.
 
     """
     done: dict[str, Repaired] = {}
-    names = [*start]
+    for name, cut in start.items():
+        found = kept.recall(name, Repaired(cut, 0.0, 0.0, 0, 0.0).tensors())
+        if found is not None:
+            done[name] = Repaired.of(found)
+    names = [*done, *(name for name in start if name not in done)]
     # a step takes time by the keys that queries look at; a whole layer takes no steps
-    work = [known.held[n].key[0].numel() * (own.size < own.X.shape[1]) for n, own in start.items()]
+    sizes = {
+        n: known.held[n].key[0].numel() * (own.size < own.X.shape[1]) for n, own in start.items()
+    }
+    work = [sizes[name] for name in names]
     behind = [sum(work[:number]) / max(1, sum(work)) for number in range(len(work) + 1)]
-    for first in range(0, len(names), _AT_ONCE):
-        look = looking(at, behind[first], first == 0)
+    for first in range(len(done), len(names), _AT_ONCE):
+        look = looking(at, behind[first], first == len(done))
         held = calls_of(known, names[first : first + _AT_ONCE], look)
         for number, name in enumerate(names[first : first + _AT_ONCE], first):
             W_O = known.found.projections[name].output.weight
@@ -380,7 +392,8 @@ def repair_layers(
             done[name] = repair(
                 held[name], known.moments[name], W_O, start[name], steps, seed, own_at
             )
-    return done
+            kept.keep(name, done[name].tensors())
+    return {name: done[name] for name in start}
 
 
 def _values(known: Calibration, sizes: Mapping[str, int]) -> dict[str, ValueFactors]:
