@@ -24,9 +24,11 @@ from typing import Any
 import torch
 
 import _report
+from attnrate.compress.calibration import Calibration, calibrate
+from attnrate.compress.choice import choose
 from attnrate.compress.content import Factors
 from attnrate.compress.distil import distil
-from attnrate.compress.run import Calibration, calibrate, choose, repair_layers
+from attnrate.compress.run import repair_layers
 from attnrate.data.text import sample_text
 from attnrate.data.weights import model_weights
 from attnrate.spectra import batches

@@ -27,10 +27,12 @@ from torch import nn
 import _report
 import compress
 from attnrate.compress.allocate import Options, front
+from attnrate.compress.calibration import some
+from attnrate.compress.choice import choose, closed_forms
 from attnrate.compress.curves import SizeCurves
 from attnrate.compress.cutters import ContentCutter, changes
 from attnrate.compress.planned import planned, require_target
-from attnrate.compress.run import choose, closed_forms, repair_layers, some
+from attnrate.compress.run import repair_layers
 from attnrate.compress.sizes import Target, Wanted, Whole
 from attnrate.progress import Progress
 from compress import SETTINGS, Setup, judge, projections, setup

@@ -194,3 +194,42 @@ def test_a_folder_that_is_there_and_inputs_that_are_not_are_refused(
     done = attnrate("compress", model, "--out", tmp_path / "thin")
     assert done.returncode == 2
     assert "a cut needs inputs of one kind" in done.stderr
+
+
+def test_finished_layers_stay_until_the_model_is_written(
+    model: Path, ids: Path, tmp_path: Path
+) -> None:
+    state, blocked = tmp_path / "state", tmp_path / "file"
+    blocked.write_text("no folder")
+    words = "--size", 4, "--repair", 3, "--together", 2, "--timing", 0, "--resume", state
+    done = attnrate("compress", model, "--inputs", ids, "--out", blocked / "thin", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "could not be written" in done.stderr
+    kept = {path.name: path.stat().st_mtime_ns for path in state.glob("*.safetensors")}
+    assert len(kept) == 3
+    again = attnrate("compress", model, "--inputs", ids, "--out", tmp_path / "thin", *words)
+    assert again.returncode == 0, again.stderr
+    assert ar.load_model(tmp_path / "thin").model is not None
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--resume", "STATE"], "--resume keeps what is finished of a repair, and there is none"),
+        (["--resume", "FILE", "--repair", "2"], "the output must be a folder, this is a file"),
+        (["--resume", "OUT", "--repair", "2"], "--resume must not be the folder of the smaller"),
+        (["--resume", "OUT/state", "--repair", "2"], "--resume must not be the folder of the"),
+    ],
+)
+def test_a_folder_in_which_nothing_can_be_kept_is_refused_before_the_work(
+    words: list[str], said: str, model: Path, ids: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    places = {"STATE": "state", "FILE": "file", "OUT": "thin", "OUT/state": "thin/state"}
+    words = [str(tmp_path / places[word]) if word in places else word for word in words]
+    out = tmp_path / "thin"
+    done = attnrate("compress", model, "--inputs", ids, "--out", out, "--size", 4, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

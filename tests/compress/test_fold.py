@@ -6,9 +6,9 @@ import pytest
 import torch
 from small_models import small
 
+from attnrate.compress.calibration import calibrate
 from attnrate.compress.content import content
 from attnrate.compress.fold import ThinLayer, fold
-from attnrate.compress.run import calibrate
 from attnrate.compress.values import value_cut
 from attnrate.errors import InputError
 from attnrate.spectra.check import output_of

@@ -8,11 +8,12 @@ import torch
 from held_calls import call_of, draw, held_of
 from small_models import LENGTHS, small, words
 
+from attnrate.compress.calibration import calibrate
+from attnrate.compress.choice import changes_of
 from attnrate.compress.content import Factors, content
 from attnrate.compress.distil import distil, queries_cut
 from attnrate.compress.moments import Moments
 from attnrate.compress.repair import output_error, repair
-from attnrate.compress.run import calibrate, changes_of
 from attnrate.spectra.check import output_of
 from attnrate.spectra.cut import run_cut
 
@@ -133,3 +134,13 @@ def test_layers_repaired_together_change_the_model_less(name):
     assert modes == [part.training for part in given.model.modules()]
     assert all(part.requires_grad for part in given.model.parameters())
     assert all(part.grad is None for part in given.model.parameters())
+
+
+def test_layers_of_a_model_that_gives_zero_are_left_as_they_are():
+    given, known, cuts = model_cut("own-vit", 2, poor)
+    for parameter in given.model.classify.parameters():
+        torch.nn.init.zeros_(parameter)
+    found = known.found.projections
+    done = distil(given.model, [given.batch], found, known.moments, cuts, steps=2)
+    assert (done.before, done.after) == (0, 0)
+    assert done.factors == cuts

@@ -6,9 +6,10 @@ import pytest
 import torch
 from small_models import small
 
+from attnrate.compress.calibration import calibrate, some
+from attnrate.compress.choice import PER_LAYER, changes_of, choose
 from attnrate.compress.content import content
 from attnrate.compress.repair import output_error
-from attnrate.compress.run import PER_LAYER, calibrate, changes_of, choose, some
 from attnrate.compress.run import cut as cut_model
 from attnrate.errors import InputError
 from attnrate.spectra import batches
@@ -107,7 +108,7 @@ def test_of_many_layers_few_calls_are_kept_and_the_cut_is_the_same(monkeypatch):
     assert calibrate(given.model, halves, 2).is_whole
     assert {each.inputs for each in few.held.values()} == {8}
     whole = cut_model(given.model, halves, 3, value_sizes=4, steps=4)
-    monkeypatch.setattr(sys.modules[calibrate.__module__], "_AT_ONCE", 1)
+    monkeypatch.setattr(sys.modules[cut_model.__module__], "_AT_ONCE", 1)
     made = cut_model(given.model, halves, 3, value_sizes=4, steps=4)
     assert made.layers == whole.layers
     for mine, theirs in zip(made.model.parameters(), whole.model.parameters(), strict=True):

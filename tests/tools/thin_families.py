@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnrate.compress.calibration import Calibration, calibrate
 from attnrate.compress.content import content
 from attnrate.compress.fold import ThinLayer
-from attnrate.compress.run import Calibration, calibrate
 from attnrate.compress.values import value_cut
 
 Tensor = torch.Tensor

@@ -1,5 +1,7 @@
 """The command compress."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -206,6 +208,15 @@ def compress(
         ),
     ] = 2.0,
     seed: Annotated[int, typer.Option(help="The seed of the repair.", metavar="N")] = 0,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep each repaired layer in this folder as soon as it is finished, and the steps "
+            "of --together at every quarter: after an interruption, the same command goes on "
+            "there. It is removed once the model is written (default: nothing is kept).",
+            metavar="DIR",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make the heads of a trained model smaller, measure what that costs, and write the model.
@@ -242,6 +253,7 @@ def compress(
         )
     given.require_there()
     advice = sizes.advice()
+    _require_resume(resume, out, repair, together)
     from attnrate.compress.compress import compress as compress_model
     from attnrate.compress.export_llama import require_llama
     from attnrate.compress.export_onnx import require_exportable
@@ -255,26 +267,63 @@ def compress(
     elif written_as == "llama":
         require_llama(loaded.model)
     inputs_read, score = _data(given, own, loaded)
-    done = compress_model(
-        loaded,
-        inputs_read,
-        size=size,
-        sizes=advice,
-        keep=keep,
-        loss=loss,
-        bytes=bytes,
-        average=average,
-        multiple_of=multiple_of,
-        values=values,
-        repair=repair,
-        together=together,
-        shared="model" if format == "llama" else "head",
-        metric=score,
-        timing=timing,
-        seed=seed,
-    )
-    done.save(out, format=written_as)
+    with _kept(resume):
+        done = compress_model(
+            loaded,
+            inputs_read,
+            size=size,
+            sizes=advice,
+            keep=keep,
+            loss=loss,
+            bytes=bytes,
+            average=average,
+            multiple_of=multiple_of,
+            values=values,
+            repair=repair,
+            together=together,
+            shared="model" if format == "llama" else "head",
+            metric=score,
+            timing=timing,
+            seed=seed,
+            resume=resume,
+        )
+        done.save(out, format=written_as)
     _tell(done, out, as_json)
+
+
+def _require_resume(resume: Path | None, out: Path, repair: int, together: int) -> None:
+    """Raise an InputError for a folder of --resume in which nothing can be kept."""
+    from attnrate.compress.resume import COMMAND, require_something
+    from attnrate.spectra.resume import require_resume
+
+    if resume is None:
+        return
+    require_resume("resume", resume, COMMAND)
+    require_something(resume, repair, together)
+    place = resume.absolute()
+    if out.absolute() in (place, *place.parents):
+        raise InputError(
+            "resume must not be the folder of the smaller model or within it, since that must be "
+            "new",
+            str(resume),
+            "Name another folder.",
+        )
+
+
+@contextmanager
+def _kept(resume: Path | None) -> Iterator[None]:
+    """Remove the folder of --resume at the end; an interruption says what is kept there."""
+    from attnrate.compress.resume import forget
+
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if resume is None or not resume.exists():
+            raise
+        said = f"stopped; finished layers are kept in {resume}, the same command goes on"
+        raise type(stopped)(said) from None
+    if resume is not None and resume.exists():
+        forget(resume)
 
 
 def _own_run(source: str) -> "Run | None":

@@ -6,7 +6,8 @@
 - `content`: cutting queries and keys by closed forms; `values`: cutting values and outputs
 - `repair`: gradient steps against the outputs of the original heads, layer by layer; `distil`: of
   all layers at once against the output of the original model
-- `run`: a model's cut from its inputs on; `fold`: the thin heads put into the model
+- `calibration`: what is known of a model's layers from inputs; `choice`: the closed form that
+  changes it least; `run`: its cut from inputs on; `fold`: the thin heads put into the model
 - `rotary`: pairs of rotary heads, by elimination with a refit, from `rotary_moments`;
   `rotary_values`, `rotary_repair`; `export_llama`: stock Llama files
 - `sound`: what is refused of a model as a whole; `rebuilt`: whether layers put together from the
@@ -14,7 +15,9 @@
 - `sizes`: what was asked for, `advised` by an advice or `planned` from measurements: `cutters` make
   layers of any size, `allocate` shares a budget out, `curves` keep what was measured
 - `compress`: the one call over all of it, with `trial` (inputs held out) and `rotary_run`;
-  `result`: what it gives; `saved` and `opened`: its folders, `written`: what their formats share;
+  `layers`: which layers can be cut; `how_far`: what its parts say of themselves while they work;
+  `resume`: what is finished, kept in a folder; `trained`: data and scores of models of `train`
+- `result`: what it gives; `saved` and `opened`: its folders, `written`: what their formats share;
   `export_onnx`: files of ONNX, with `onnx_graph`
 - `measured`: how good a model is before and after (`quality`), how long it takes (`timing`), and
   its `rivals`, keys (and values) in 8 or 4 bits in a cache of their own (`quantised`); `verdict`:

@@ -4,8 +4,10 @@ Content heads go through `run.cut`, heads with a rotary embedding through `rotar
 Everything that can be refused is refused before the work.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
@@ -13,63 +15,45 @@ from torch import nn
 
 from attnrate.compress import run
 from attnrate.compress.fold import fold, path_of
-from attnrate.compress.generation import writes
+from attnrate.compress.how_far import At
+from attnrate.compress.layers import Layers
 from attnrate.compress.measured import Judged, Models, measured
-from attnrate.compress.modules.llama import ThinLlamaAttention, with_layers
+from attnrate.compress.modules.llama import with_layers
 from attnrate.compress.modules.maps import maps_of
-from attnrate.compress.modules.normed import normed_parts, require_same
-from attnrate.compress.modules.rotary_layers import attention_layers, require_rotary
 from attnrate.compress.planned import Plan, cutter_of, planned, require_target
-from attnrate.compress.projections import Found, Refusal, find, fullest
+from attnrate.compress.projections import fullest
 from attnrate.compress.quality import require_judge
-from attnrate.compress.rebuilt import require_rebuilt
 from attnrate.compress.result import Compressed, CompressedLayer
+from attnrate.compress.resume import COMMAND, Repairs, require_something
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_run import cut_rotary, layer_changes
-from attnrate.compress.sizes import Target, Wanted, Whole, require_tokens
+from attnrate.compress.sizes import (
+    Target,
+    Wanted,
+    require_average,
+    require_share,
+    require_sizes,
+    require_tokens,
+)
 from attnrate.compress.sound import require_sound
 from attnrate.compress.timing import SECONDS, require_seconds
 from attnrate.compress.tokens import tokens_of
 from attnrate.compress.trial import Split, changes, split
-from attnrate.errors import InputError, require_choice, require_number, require_whole
+from attnrate.errors import InputError, require_choice
 from attnrate.fitting.provenance import provenance
 from attnrate.progress import QUIET, Progress
 from attnrate.settings import Count, Natural, Switch, by, checked
 from attnrate.spectra import batches
 from attnrate.spectra.advise import Advice
 from attnrate.spectra.batches import Batch, Inputs, require_inputs
-from attnrate.spectra.capture import PROJECTIONS, Call, Site
+from attnrate.spectra.capture import PROJECTIONS
 from attnrate.spectra.inputs.given import as_batches
 from attnrate.spectra.load import LoadedModel, ModelLike, module_of, require_model
-from attnrate.spectra.watching.watcher import Watcher
+from attnrate.spectra.resume import require_resume
 
 Tensor = torch.Tensor
+_COMPARING = "comparing outputs"
 _TRIED = 2  # inputs on which saved files are held against the model
-
-
-def _require_sizes(name: str, value: object) -> Advice | list[int] | None:
-    if value is None or isinstance(value, Advice):
-        return value
-    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-        raise InputError(
-            f"{name} must be an advice or a list with one size for each layer",
-            value,
-            "Pass what advise has returned, or size=N for one size in all layers.",
-        )
-    return [require_whole(f"{name}[{i}]", size, 1) for i, size in enumerate(value)]
-
-
-def _require_share(name: str, value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-        way_out = f"Pass e.g. {'0.05' if name == 'loss' else '0.5'}."
-        raise InputError(f"{name} must be a share between 0 and 1", value, way_out)
-    return float(value)
-
-
-def _require_average(name: str, value: object) -> float | None:
-    return None if value is None else require_number(name, value, 0.0)
 
 
 @checked
@@ -78,11 +62,11 @@ def compress(
     inputs: Annotated[Inputs, by(require_inputs)],
     *,
     size: Count | None = None,
-    sizes: Annotated[Advice | Sequence[int] | None, by(_require_sizes)] = None,
-    keep: Annotated[float | None, by(_require_share)] = None,
-    loss: Annotated[float | None, by(_require_share)] = None,
+    sizes: Annotated[Advice | Sequence[int] | None, by(require_sizes)] = None,
+    keep: Annotated[float | None, by(require_share)] = None,
+    loss: Annotated[float | None, by(require_share)] = None,
     bytes: Count | None = None,
-    average: Annotated[float | None, by(_require_average)] = None,
+    average: Annotated[float | None, by(require_average)] = None,
     multiple_of: Count | None = None,
     values: Switch = False,
     repair: Natural = 0,
@@ -91,6 +75,7 @@ def compress(
     metric: Annotated[Callable[[nn.Module], float] | None, by(require_judge)] = None,
     timing: Annotated[float, by(require_seconds)] = SECONDS,
     seed: int = 0,
+    resume: Annotated[str | os.PathLike[str] | None, by(require_resume, COMMAND)] = None,
     progress: bool | None = None,
 ) -> Compressed:
     """Make the heads of a trained model smaller, and measure what that costs.
@@ -139,6 +124,12 @@ def compress(
         timing: About how many seconds times are measured, of the model whole and cut in turn; each
             has three turns at least. 0 leaves times out.
         seed: The seed of the repair.
+        resume: A folder that keeps each layer as soon as it is repaired, and the state of the steps
+            `together` after every quarter of them, so that a run that was killed can be gone on
+            with: the same call, with the same inputs, repairs what is missing, and its result is
+            the same, bit for bit. What comes before the repair is done again, the search for sizes
+            too. The folder stays, because the model is not saved yet; delete it then. None keeps
+            nothing.
         progress: True writes plain lines where there is no terminal; False shows nothing. By
             default a terminal or a notebook shows a live line after a second.
 
@@ -148,7 +139,9 @@ def compress(
     Raises:
         InputError: A size does not fit the heads, the calibration tokens are too few for it, or
             the model's weights cannot be cut: the message names the layer and the reason. Or the
-            metric raises an exception or gives no number for the original.
+            metric raises an exception or gives no number for the original. Or `resume` is the
+            folder of another run; the message says what differs.
+        StoreError: What is finished cannot be written.
 
     Examples:
         >>> import torch
@@ -162,13 +155,16 @@ def compress(
     """
     asked = Wanted(size, sizes, keep, Target(loss, bytes, average), multiple_of)
     require_choice("shared", shared, ("head", "layer", "model"))
+    folder = None if resume is None else Path(resume)
+    require_something(folder, repair, together)
     module = module_of(model)
     parts = split([*batches.batches(as_batches(model, inputs))])
     name = model.name if isinstance(model, LoadedModel) else type(module).__name__
     require_sound(module, fullest(parts.own[0]))
     judge = Judged.of(metric, module)
-    with Progress("cutting heads", wanted=progress, after=QUIET) as shown:
-        known = _Layers.of(module, parts.own[0])
+    kept = Repairs.of(folder, module, parts.own, repair, seed, shared)
+    with _shown("looking at the layers", progress) as shown, kept:
+        known = Layers.of(module, parts.own[0])
         if known.behind and shared != "head":
             raise InputError(
                 "shared is for rotary heads that lose pairs; these normalise queries and keys, are "
@@ -186,19 +182,20 @@ def compress(
         if asked.is_target:
             grid = require_target(asked, known.whole, values, known.rotary and shared == "model")
             require_tokens(tokens, grid.largest)
-            cutter = cutter_of(module, parts.own, known.rotary, values, shared)
+            cutter = cutter_of(module, parts.own, known.rotary, values, shared, shown.at)
             plan = planned(name, parts.own, cutter, grid, asked, shown)
         else:
             plan = Plan(asked.of(known.whole, [each.name for each in known.refused]))
             require_tokens(tokens, max(plan.sizes.values()))
         own = {n: min(r, known.whole[n].m_v) for n, r in plan.sizes.items()} if values else {}
-        asked_for = _Asked(plan, own, repair, together, shared, seed)
+        asked_for = _Asked(plan, own, repair, together, shared, seed, shown.at, kept)
+        kept.begin(plan.sizes)
         done = (_rotary if known.rotary else _content)(module, parts, known, asked_for)
-    with Progress("measuring the smaller model", wanted=progress, after=QUIET):
+    with _shown("measuring the smaller model", progress) as shown:
         cached = any(layer.in_cache for layer in done.layers)
         thinner = any(layer.value_size < layer.m_v for layer in done.layers)
         models = Models(module, done.closed, done.model, cached, thinner)
-        found = measured(models, parts.held, judge, timing)
+        found = measured(models, parts.held, judge, timing, shown.at)
     before = sum(x.numel() for x in module.parameters())
     settings: dict[str, str | int | bool | None] = {**provenance()}
     settings |= {"repair": repair, "together": together, "seed": seed}
@@ -229,9 +226,14 @@ def compress(
     )
 
 
+def _shown(text: str, wanted: bool | None) -> Progress:
+    """Where the progress of a part is shown; `text` says what it begins with."""
+    return Progress(text, wanted=wanted, after=QUIET, name="compress", steady=True)
+
+
 @dataclass(frozen=True)
 class _Asked:
-    """What was asked for, by the names of layers."""
+    """What was asked for, by the names of layers; where progress is shown, and repairs are kept."""
 
     plan: Plan
     value_sizes: Mapping[str, int]
@@ -239,6 +241,8 @@ class _Asked:
     together: int
     shared: Shared
     seed: int
+    at: At
+    kept: Repairs
 
 
 @dataclass(frozen=True)
@@ -253,104 +257,13 @@ class _Done:
     outputs: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class _Layers:
-    """The attention layers of a model that can be cut; `length` are the tokens of an input.
-
-    `behind`: those whose queries and keys are normalised and turned before they can be cut.
-    `cached`: such layers keep keys and values for tokens to come.
-    """
-
-    whole: Mapping[str, Whole]
-    groups: Mapping[str, int]
-    parts: Mapping[str, tuple[nn.Module, ...]]
-    rotary: bool
-    refused: tuple[Refusal, ...]
-    length: int
-    behind: frozenset[str]
-    cached: bool
-
-    @property
-    def left(self) -> tuple[str, ...]:
-        """The layers that cannot be cut, each with the reason."""
-        return tuple(map(str, self.refused))
-
-    @classmethod
-    def of(cls, model: nn.Module, batch: Batch) -> "_Layers":
-        """Find them by running; an InputError names the first reason why there are none."""
-        if any(isinstance(part, ThinLlamaAttention) for part in model.modules()):
-            attention_layers(model)  # which says that its heads were cut before
-        watcher = Watcher(model)
-        sites: dict[str, tuple[Site, int]] = {}
-        lengths: list[int] = []
-        one = fullest(batch)
-
-        def see(site: Site, call: Call) -> None:
-            sites[site.name] = site, call.value.shape[-1]
-            lengths.append(call.query.shape[0] * call.query.shape[2] // batches.size(one))
-
-        watcher.see(one, see)
-        length = min(lengths, default=0)
-        turned = [site for site, _ in sites.values() if site.rotary]
-        if turned and all(normed_parts(site.module) is None for site in turned):
-            return cls._of_rotary(model, sites, length)
-        found = require_rebuilt(model, find(Watcher(model), one), one)
-        if not found.projections:
-            raise InputError(
-                f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
-                "; ".join(map(str, found.refused[:3])) or "it has no attention that could be read",
-            )
-        behind = frozenset(n for n, own in found.projections.items() if own.behind)
-        paths = [path_of(name) for name in found.projections if name in behind]
-        if paths:
-            require_same(model, paths, one)
-        causal = any(getattr(model.get_submodule(n), "is_causal", False) for n in paths)
-        return cls._of_content(found, length, behind, causal or writes(model))
-
-    @classmethod
-    def _of_content(
-        cls, found: Found, length: int, behind: frozenset[str], cached: bool
-    ) -> "_Layers":
-        whole, groups, parts = {}, {}, {}
-        for name, own in found.projections.items():
-            number = own.site.groups * own.key.weight_bytes
-            whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False, number)
-            groups[name] = own.site.groups
-            parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
-        return cls(whole, groups, parts, False, found.refused, length, behind, cached)
-
-    @classmethod
-    def _of_rotary(
-        cls, model: nn.Module, sites: Mapping[str, tuple[Site, int]], length: int
-    ) -> "_Layers":
-        there = attention_layers(model)
-        whole, groups, parts = {}, {}, {}
-        known = {n: require_rotary(there[path_of(n)]) for n in sites if path_of(n) in there}
-        several = _several(known)
-        left = [Refusal(name, "its weights serve several layers") for name in several]
-        for name, (site, m_v) in sites.items():
-            if name not in known:
-                left.append(Refusal(name, "it is not built as the attention of Llama is"))
-            elif name not in several:
-                number = site.groups * _element(known[name][1])
-                whole[name] = Whole(site.m_h, m_v, True, number)
-                groups[name], parts[name] = site.groups, known[name]
-        if not whole:
-            raise InputError(
-                f"the weights of this {type(model).__name__} cannot be cut: {{value}}",
-                "; ".join(map(str, left[:3])),
-                "Models built as Llama, Mistral or Qwen2 are can be cut.",
-            )
-        causal = any(getattr(layer, "is_causal", True) for layer in there.values())
-        cached = causal or writes(model)
-        return cls(whole, groups, parts, True, tuple(left), length, frozenset(), cached)
-
-
-def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
+def _content(model: nn.Module, given: Split, known: Layers, asked: _Asked) -> _Done:
     """Cut heads that know no positions, or that are cut behind their rotation."""
     values = asked.value_sizes or None
     plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
-    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration)
+    whereto = asked.at, asked.kept
+    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration, *whereto)
+    asked.at(_COMPARING, None)
     closed = fold(model, done.closed) if asked.steps or asked.together else None
     now, cut = _changes(model, done.model, closed, given.held)
     layers = []
@@ -366,7 +279,7 @@ def _content(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _
     return _Done(done.model, closed, tuple(layers), cut, now, done.outputs)
 
 
-def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _Done:
+def _rotary(model: nn.Module, given: Split, known: Layers, asked: _Asked) -> _Done:
     """Cut heads with a rotary embedding."""
     plan, steps = asked.plan, (asked.steps, asked.seed)
     every = {name: plan.sizes.get(name, own.m_h) for name, own in known.whole.items()}
@@ -376,9 +289,9 @@ def _rotary(model: nn.Module, given: Split, known: _Layers, asked: _Asked) -> _D
             every,
             f"Pass size={max(plan.sizes.values())}.",
         )
-    done = cut_rotary(
-        model, given.own, plan.sizes, asked.value_sizes, asked.shared, *steps, plan.felt
-    )
+    own = plan.sizes, asked.value_sizes, asked.shared
+    done = cut_rotary(model, given.own, *own, *steps, plan.felt, asked.at, asked.kept)
+    asked.at(_COMPARING, None)
     felt = felt_cut = layer_changes(model, done.layers, given.held)
     closed = None
     if asked.steps:
@@ -405,7 +318,7 @@ def _changes(
 
 def _layer(
     name: str,
-    known: _Layers,
+    known: Layers,
     sizes: tuple[int, int],
     parts: Sequence[nn.Module],
     felt: tuple[float | None, float | None],
@@ -445,12 +358,6 @@ def projections_of(thin: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
         if len(own) == len(names):
             return own[0], own[1], own[2]
     raise InputError("this layer has no queries, keys and values", type(thin).__name__)
-
-
-def _element(part: nn.Module) -> int:
-    """The bytes of one number of a part's weights."""
-    weight: Any = part.weight
-    return int(weight.element_size())
 
 
 def _count(parts: Sequence[nn.Module]) -> int:

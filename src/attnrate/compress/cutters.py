@@ -11,15 +11,17 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from attnrate.compress.calibration import Calibration, calibrate
+from attnrate.compress.choice import choose, closed_forms
 from attnrate.compress.content import Factors
 from attnrate.compress.fold import ThinLayer, places
+from attnrate.compress.how_far import LOOKING, At, one_by_one, unseen
 from attnrate.compress.modules.llama import replaced, require_same, thinned
 from attnrate.compress.modules.rotary_layers import attention_layers
 from attnrate.compress.rotary import PairCut, Shared, dropped, with_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_run import value_cut_of
 from attnrate.compress.rotary_values import ValueCut
-from attnrate.compress.run import Calibration, calibrate, choose, closed_forms
 from attnrate.compress.trial import output
 from attnrate.compress.values import ValueFactors, value_cut
 from attnrate.progress import Progress
@@ -51,9 +53,11 @@ class ContentCutter:
     _value_cuts: dict[tuple[str, int], ValueFactors] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, model: nn.Module, given: Sequence[Batch], values: bool) -> "ContentCutter":
-        """Look at the calibration inputs."""
-        return cls(model, calibrate(model, given), values)
+    def of(
+        cls, model: nn.Module, given: Sequence[Batch], values: bool, at: At = unseen
+    ) -> "ContentCutter":
+        """Look at the calibration inputs; `at` shows how far that is."""
+        return cls(model, calibrate(model, given, at=at), values)
 
     def alone(self, name: str, size: int) -> Parts:
         """One layer cut by the closed form that changes its own output least."""
@@ -103,11 +107,17 @@ class RotaryCutter:
 
     @classmethod
     def of(
-        cls, model: nn.Module, given: Sequence[Batch], values: bool, shared: Shared
+        cls,
+        model: nn.Module,
+        given: Sequence[Batch],
+        values: bool,
+        shared: Shared,
+        at: At = unseen,
     ) -> "RotaryCutter":
-        """Look at the calibration inputs."""
+        """Look at the calibration inputs; `at` shows how far that is."""
         require_same(model, given[0])
-        return cls(model, gather(Watcher(model), given), values, shared)
+        seen = one_by_one(given, LOOKING, at)
+        return cls(model, gather(Watcher(model), seen), values, shared)
 
     def alone(self, name: str, size: int) -> Parts:
         """One layer without the pairs that elimination drops first."""

@@ -15,10 +15,12 @@ from jaxtyping import Float
 from torch import nn
 
 from attnrate.compress.content import Factors, balanced
+from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.modules.normed import projecting
 from attnrate.compress.moments import Moments
 from attnrate.compress.projections import Projections, Slice
 from attnrate.compress.repair import rate, whitening
+from attnrate.compress.resume import NOWHERE, Repairs
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.check import output_of
@@ -28,6 +30,7 @@ _RATE = 0.003  # of Adam, for numbers of size one
 _INPUTS = 2  # in a step
 _LOOKS = 4  # measurements on the inputs held out during a repair
 _HELD_OUT = 8  # every eighth input is held out
+_MOMENTS = "exp_avg", "exp_avg_sq"  # of Adam
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ def distil(
     start: Mapping[str, Factors],
     steps: int = 100,
     seed: int = 0,
+    at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> Distilled:
     """Repair the cuts of all layers of a model together by gradient steps.
 
@@ -104,6 +109,8 @@ def distil(
         start: The cuts to begin with.
         steps: The number of steps.
         seed: The seed of the order of inputs.
+        at: Where progress is shown.
+        kept: Where the state is kept at each look at the inputs held out.
 
     Returns:
         The best cuts on the inputs held out, and what they came to.
@@ -123,16 +130,19 @@ def distil(
         before = task.error(away, start)
         found, least = dict(start), before
         search = torch.optim.Adam(
-            [x for each in layers.values() for x in (each.X, each.Y)], lr=_RATE, betas=(0.9, 0.99)
+            [x for each in layers.values() for x in each.trained.values()],
+            lr=_RATE,
+            betas=(0.9, 0.99),
         )
-        drawn = torch.Generator().manual_seed(seed)
-        order: list[int] = []
+        behind, name_of_state = 0, f"together-{steps}"
+        state = kept.recall(name_of_state, _state(0, least, layers, found, search))
+        if state is not None:
+            behind, least, found = _restored(state, layers, search)
+        order = _drawn(len(own), steps, seed)
         look = max(1, steps // _LOOKS)
-        for step in range(1, steps + 1):
+        for step in one_by_one(range(1, steps + 1), "all layers together: step", at, behind):
             search.param_groups[0]["lr"] = _RATE * rate(step, steps)
-            if len(order) < _INPUTS:
-                order += torch.randperm(len(own), generator=drawn).tolist()
-            some, order = [own[i] for i in order[:_INPUTS]], order[_INPUTS:]
+            some = [own[i] for i in order[step - 1]]
             search.zero_grad()
             for place in some:
                 loss = task.loss(place, {n: each.projection() for n, each in layers.items()})
@@ -143,6 +153,7 @@ def distil(
                 error = task.error(away, made)
                 if error < least:
                     found, least = made, error
+                kept.keep(name_of_state, _state(step, least, layers, found, search))
     finally:
         for parameter in frozen:
             parameter.requires_grad_(True)
@@ -162,7 +173,7 @@ class _Task:
     def loss(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> Tensor:
         """The square of the relative change of the output for an input."""
         wrong, size = self._parts(place, cuts)
-        return wrong / size
+        return wrong / size.clamp(min=1e-30)
 
     def error(self, places: Sequence[tuple[int, int]], cuts: Mapping[str, Factors]) -> float:
         """The relative change of the output over several inputs."""
@@ -170,7 +181,7 @@ class _Task:
         with torch.no_grad():
             parts = [self._parts(place, P) for place in places]
         wrong, size = (sum(float(part[i]) for part in parts) for i in (0, 1))
-        return math.sqrt(wrong / size)
+        return math.sqrt(wrong / max(size, 1e-300))
 
     def _parts(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         one = batches.pick(self.given[place[0]], [place[1]])
@@ -204,6 +215,11 @@ class _White:
             k_inverse.float(),
         )
 
+    @property
+    def trained(self) -> dict[str, Tensor]:
+        """What steps change, by name."""
+        return {"X": self.X, "Y": self.Y}
+
     def projection(self) -> Tensor:
         shared = len(self.X) // len(self.Y)
         Y = (self.of_key @ self.Y).repeat_interleave(shared, 0)
@@ -213,6 +229,54 @@ class _White:
     def factors(self, moments: Moments) -> Factors:
         X, Y = self.of_query @ self.X.detach(), self.of_key @ self.Y.detach()
         return balanced(Factors(X.double(), Y.double()), moments)
+
+
+def _drawn(count: int, steps: int, seed: int) -> list[list[int]]:
+    """The numbers of the inputs of each step: all in random order, and again in another one."""
+    drawn = torch.Generator().manual_seed(seed)
+    order: list[int] = []
+    found = []
+    for _ in range(steps):
+        if len(order) < _INPUTS:
+            order += torch.randperm(count, generator=drawn).tolist()
+        found.append(order[:_INPUTS])
+        order = order[_INPUTS:]
+    return found
+
+
+def _state(
+    step: int,
+    least: float,
+    layers: Mapping[str, _White],
+    best: Mapping[str, Factors],
+    search: torch.optim.Adam,
+) -> dict[str, Tensor]:
+    """All that the steps after one go on from, as tensors by name."""
+    made = {"numbers": torch.tensor([step, least], dtype=torch.float64)}
+    for name, each in layers.items():
+        made |= {f"{name} best X": best[name].X, f"{name} best Y": best[name].Y}
+        for word, theta in each.trained.items():
+            made[f"{name} {word}"] = theta.detach()
+            for moment in _MOMENTS:
+                known = search.state[theta].get(moment) if theta in search.state else None
+                made[f"{name} {word} {moment}"] = (
+                    torch.zeros_like(theta) if known is None else known
+                )
+    return made
+
+
+def _restored(
+    state: Mapping[str, Tensor], layers: Mapping[str, _White], search: torch.optim.Adam
+) -> tuple[int, float, dict[str, Factors]]:
+    """Put layers and their search where a state was; its step, its least error, its best cuts."""
+    step, least = state["numbers"].tolist()
+    for name, each in layers.items():
+        for word, theta in each.trained.items():
+            theta.detach().copy_(state[f"{name} {word}"])
+            moments = {moment: state[f"{name} {word} {moment}"] for moment in _MOMENTS}
+            search.state[theta] = {"step": torch.tensor(float(step)), **moments}
+    best = {name: Factors(state[f"{name} best X"], state[f"{name} best Y"]) for name in layers}
+    return int(step), least, best
 
 
 def _cut(old: Tensor, own: Slice, P: Tensor, is_weight: bool) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from attnrate.compress.how_far import At, unseen
 from attnrate.compress.quality import (
     NEIGHBOURS,
     Judge,
@@ -115,7 +116,11 @@ class Judged:
 
 
 def measured(
-    models: Models, held: Sequence[Batch], judge: Judged | None, seconds: float
+    models: Models,
+    held: Sequence[Batch],
+    judge: Judged | None,
+    seconds: float,
+    at: At = unseen,
 ) -> Measurements:
     """Measure a model before and after its cut.
 
@@ -124,6 +129,7 @@ def measured(
         held: Inputs that the cut has not seen.
         judge: The user's metric.
         seconds: About how long times are measured; 0 leaves them out.
+        at: Where progress is shown.
 
     Returns:
         What was measured. Where something cannot be, a note says why: the cut was long work, and it
@@ -136,7 +142,7 @@ def measured(
     found = None
     if own:
         three = models.whole, models.closed, models.after
-        found = notes.tried("Rivals", lambda: ways(*three, own, models.values))
+        found = notes.tried("Rivals", lambda: ways(*three, own, models.values, at))
     quality = [*_perplexity(models, found)]
     if models.has_cache:
         _say_decoder(models, own, found, notes)
@@ -144,12 +150,18 @@ def measured(
         notes.said.append(
             "Keys in 8 or 4 bits are no rivals here: the model keeps no keys in a cache."
         )
+        at("measuring embeddings", None)
         quality += notes.tried("Embeddings", lambda: _embedded(models, held, notes)) or ()
     if judge is not None:
+        at("judging by the metric", None)
         quality += notes.tried("The metric", lambda: _of_metric(models, judge)) or ()
+    times: tuple[Timing, ...] = ()
+    if seconds:
+        at("measuring times", None)
+        times = _times(models, held, own, seconds, notes)
     return Measurements(
         tuple(quality),
-        _times(models, held, own, seconds, notes) if seconds else (),
+        times,
         () if found is None else found.rivals,
         tuple(notes.said),
     )

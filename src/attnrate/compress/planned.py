@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from attnrate.compress.allocate import Front, Options, front
+from attnrate.compress.calibration import Calibration, some
 from attnrate.compress.curves import MODEL, SizeCurves, SizePoint
 from attnrate.compress.cutters import ContentCutter, RotaryCutter, changes
+from attnrate.compress.how_far import At
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_moments import Felt
-from attnrate.compress.run import Calibration, some
 from attnrate.compress.sizes import Wanted, Whole, candidates
 from attnrate.errors import InputError
 from attnrate.progress import Progress
@@ -150,7 +151,12 @@ def _ways_out(wanted: Wanted, values: bool) -> str:
 
 
 def cutter_of(
-    model: nn.Module, given: Sequence[Batch], rotary: bool, values: bool, shared: Shared
+    model: nn.Module,
+    given: Sequence[Batch],
+    rotary: bool,
+    values: bool,
+    shared: Shared,
+    at: At,
 ) -> ContentCutter | RotaryCutter:
     """What makes thin layers of a model, after a look at the calibration inputs.
 
@@ -160,14 +166,15 @@ def cutter_of(
         rotary: Whether its heads turn in pairs.
         values: Whether values become as small as the keys.
         shared: For rotary layers, who has one set of pairs.
+        at: Where progress is shown.
 
     Returns:
         The maker of thin layers.
 
     """
     if rotary:
-        return RotaryCutter.of(model, given, values, shared)
-    return ContentCutter.of(model, given, values)
+        return RotaryCutter.of(model, given, values, shared, at)
+    return ContentCutter.of(model, given, values, at)
 
 
 def planned(

@@ -9,7 +9,7 @@ best on that part, the start among the candidates, so that a repair never makes 
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from attnrate.compress.content import Factors, balanced, roots
 from attnrate.compress.held import Held
+from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.moments import Moments
 
 Tensor = torch.Tensor
@@ -45,6 +46,18 @@ class Repaired:
     before: float
     after: float
     seconds: float
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> "Repaired":
+        """A repair from what its method `tensors` gave."""
+        before, after, seconds = tensors["numbers"].tolist()
+        factors = Factors(tensors["X"], tensors["Y"])
+        return cls(factors, before, after, seconds)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it as tensors by name, to be kept in a file."""
+        made = torch.tensor([self.before, self.after, self.seconds], dtype=torch.float64)
+        return {"X": self.factors.X, "Y": self.factors.Y, "numbers": made}
 
 
 def output_error(
@@ -86,6 +99,7 @@ def repair(
     start: Factors,
     steps: int = 200,
     seed: int = 0,
+    at: At = unseen,
 ) -> Repaired:
     """Repair the cut of a layer's queries and keys by gradient steps.
 
@@ -96,6 +110,7 @@ def repair(
         start: The cut to begin with.
         steps: The number of steps.
         seed: The seed of the queries that each step looks at.
+        at: Where progress is shown.
 
     Returns:
         The best cut on the inputs held out, and what it came to.
@@ -127,7 +142,7 @@ def repair(
     search = torch.optim.Adam([X, Y], lr=_RATE, betas=(0.9, 0.99))
     drawn = torch.Generator().manual_seed(seed)
     look = max(1, steps // _LOOKS)
-    for step in range(1, steps + 1):
+    for step in one_by_one(range(1, steps + 1), "step", at):
         search.param_groups[0]["lr"] = _RATE * rate(step, steps)
         rows = torch.randperm(target.shape[1], generator=drawn)[:_QUERIES]
         some = torch.randperm(train.inputs, generator=drawn)[:_INPUTS].tolist()

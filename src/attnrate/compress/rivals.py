@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.quality import has_language_head, surprise
 from attnrate.spectra import batches
 from attnrate.spectra.check import output_of
@@ -98,6 +99,7 @@ def ways(
     cut: nn.Module,
     given: Sequence[Tensor],
     values: bool = False,
+    at: At = unseen,
 ) -> Ways:
     """Measure all ways to a smaller cache, text by text.
 
@@ -107,6 +109,7 @@ def ways(
         cut: The decoder after all.
         given: The token ids of texts without padding, each as (1, tokens).
         values: Whether values were cut as well, so that their rivals quantise both.
+        at: Where progress is shown.
 
     """
     # transformers need not be there where nothing has a cache
@@ -123,7 +126,7 @@ def ways(
         asked.append((_CLOSED, closed, None, False))
     head = has_language_head(whole)
     sums = {way: _Sums() for way, *_ in asked}
-    for ids in given:
+    for ids in one_by_one(given, "measuring ways to a smaller cache: text", at):
         right: Tensor | None = None
         for way, model, bits, both in asked:
             cache = new_cache(bits, group_of(ids.shape[1]), both)

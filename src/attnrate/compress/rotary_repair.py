@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import nn
 
+from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.modules.llama import turned
 from attnrate.compress.modules.rotary_layers import require_rotary
 from attnrate.compress.rotary import PairCut, RotaryMaps
@@ -123,6 +124,7 @@ def repair(
     steps: int = 200,
     rate: float = 1e-2,
     at_once: int = 4,
+    at: At = unseen,
 ) -> Repaired:
     """Train the maps of a layer's queries and keys against the outputs of the whole layer.
 
@@ -136,6 +138,7 @@ def repair(
             changes the output by less than 0.3 of its size it is smaller in proportion: such a cut
             is nearer to the best maps, and larger steps only lead away from it.
         at_once: The number of examples in a step; of each, half of the queries are looked at.
+        at: Where progress is shown.
 
     Returns:
         The best maps and what they change.
@@ -171,7 +174,7 @@ def repair(
     size = sum(float(targets[i].square().sum()) for i in train) / len(train)
     every = max(1, steps // _CHECKS)
     order: list[int] = []
-    for step in range(1, steps + 1):
+    for step in one_by_one(range(1, steps + 1), "step", at):
         for options in optimiser.param_groups:
             options["lr"] = rate * (1 + math.cos(math.pi * (step - 1) / steps)) / 2
         optimiser.zero_grad()

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnrate.compress.how_far import LOOKING, At, looking, one_by_one, unseen, within
 from attnrate.compress.modules.llama import copied, require_same, thinned
 from attnrate.compress.modules.rotary_layers import attention_layers
+from attnrate.compress.resume import NOWHERE, Repairs
 from attnrate.compress.rotary import PairCut, RotaryMaps, Shared, cut_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_repair import examples, repair
@@ -47,6 +49,8 @@ def cut_rotary(
     steps: int = 0,
     seed: int = 0,
     felt: Mapping[str, Felt] | None = None,
+    at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> RotaryCut:
     """Cut the heads of a rotary decoder.
 
@@ -60,6 +64,8 @@ def cut_rotary(
         steps: The number of steps by which each layer is repaired.
         seed: The seed of the repair.
         felt: What `gather` has found on these inputs; None lets it look.
+        at: Where progress is shown.
+        kept: Where finished layers are kept.
 
     Returns:
         The model with thin layers.
@@ -72,20 +78,24 @@ def cut_rotary(
     watcher = Watcher(model)
     if felt is None:
         require_same(model, given[0])
-        felt = gather(watcher, given)
+        felt = gather(watcher, one_by_one(given, LOOKING, at))
     found = felt
     cuts: dict[str, PairCut] = {}
-    for size in sorted({*sizes.values()}):
-        own = [name for name in sizes if sizes[name] == size]
+    said, alike = "choosing pairs: layer", [[name] for name in sizes]
+    if shared == "model":  # layers that have pairs in common are cut at once
+        every = sorted({*sizes.values()})
+        said = "choosing pairs of all layers: size"
+        alike = [[name for name in sizes if sizes[name] == size] for size in every]
+    for own in one_by_one(alike, said, at):
         moments = {name: found[name].weights for name in own}
-        cuts |= cut_pairs(moments, {n: found[n].groups for n in own}, size, shared)
+        cuts |= cut_pairs(moments, {n: found[n].groups for n in own}, sizes[own[0]], shared)
     values = {
         name: value_cut_of(whole[name], found[name], size) for name, size in value_sizes.items()
     }
     closed = {n: thinned(whole[n], cuts[n], values.get(n)) for n in whole if n in cuts}
     layers: dict[str, nn.Module] = dict(closed)
     if steps:
-        for name, maps in _repaired(watcher, whole, given, cuts, steps, seed):
+        for name, maps in _repaired(watcher, whole, given, cuts, steps, seed, at, kept):
             layers[name] = thinned(whole[name], maps, values.get(name))
     # the whole layers are shared with the copy until they are replaced, so that none is copied
     made = copied(model, layers, [whole[name] for name in layers])
@@ -141,11 +151,26 @@ def _repaired(
     cuts: Mapping[str, PairCut],
     steps: int,
     seed: int,
+    at: At,
+    kept: Repairs,
 ) -> Iterator[tuple[str, RotaryMaps]]:
-    """The repaired maps of each layer, some layers at a time."""
-    names = list(cuts)
-    for start in range(0, len(names), _AT_ONCE):
-        known = examples(watcher, given, names[start : start + _AT_ONCE])
-        for name, own in known.items():
+    """The repaired maps of each layer, some layers at a time; those that were kept first."""
+    left = []
+    for name, cut in cuts.items():
+        layer: Any = whole[name]
+        found = kept.recall(name, vars(cut.maps(layer.head_dim)))
+        if found is None:
+            left.append(name)
+        else:
+            yield name, RotaryMaps(**found)
+    behind = len(cuts) - len(left)
+    for start in range(0, len(left), _AT_ONCE):
+        look = looking(at, (behind + start) / len(cuts), start == 0)
+        known = examples(watcher, one_by_one(given, LOOKING, look), left[start : start + _AT_ONCE])
+        for number, (name, own) in enumerate(known.items(), behind + start):
             generator = torch.Generator().manual_seed(seed)
-            yield name, repair(whole[name], cuts[name], own, generator, steps).maps
+            said = f"repair: layer {number + 1} of {len(cuts)}, "
+            own_at = within(at, said, number / len(cuts), (number + 1) / len(cuts))
+            maps = repair(whole[name], cuts[name], own, generator, steps, at=own_at).maps
+            kept.keep(name, vars(maps))
+            yield name, maps

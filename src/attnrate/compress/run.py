@@ -1,85 +1,24 @@
-"""A model's heads cut to smaller sizes: from inputs to thin weights, with what was measured.
-
-The closed forms differ little, and which is best differs from model to model. So all are computed,
-each layer's and the whole model's change is measured on some of the inputs, and the best is taken;
-the record says which. On half of these inputs all are compared, on the others the best two.
-"""
+"""A model's heads cut to smaller sizes: from inputs to thin weights, with what was measured."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import nn
 
-from attnrate.compress.content import Factors, content, require_size
+from attnrate.compress.calibration import Calibration, calibrate, calls_of
+from attnrate.compress.choice import Choice, choose
+from attnrate.compress.content import Factors, require_size
 from attnrate.compress.distil import distil
 from attnrate.compress.fold import ThinLayer, fold
-from attnrate.compress.held import Held
-from attnrate.compress.held import joined as held_joined
-from attnrate.compress.moments import OBJECTIVES, Moments, Objective
-from attnrate.compress.moments import joined as moments_joined
-from attnrate.compress.projections import Found, Refusal, find
-from attnrate.compress.repair import Repaired, output_error, repair
+from attnrate.compress.how_far import At, looking, unseen, within
+from attnrate.compress.projections import Refusal
+from attnrate.compress.repair import Repaired, repair
+from attnrate.compress.resume import NOWHERE, Repairs
 from attnrate.compress.values import ValueFactors, value_cut
 from attnrate.errors import InputError
-from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
-from attnrate.spectra.capture import Call, Site
-from attnrate.spectra.check import output_of
-from attnrate.spectra.cut import kept_tokens, run_cut
-from attnrate.spectra.watching.watcher import Watcher
 
-Tensor = torch.Tensor
-_TRIED = 8  # inputs on which closed forms are compared at most
-_LEAST = 4  # inputs on which closed forms are compared at least, where there are four
-_SHARE = 6  # one input of six is tried, since each costs several forward passes
-_LEFT = 2  # closed forms that are compared on the second half of these
 _AT_ONCE = 8  # layers whose calls on all inputs are kept in memory
-PER_LAYER = "per layer"
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What is known of a model's layers from calibration inputs.
-
-    Attributes:
-        watcher: The model.
-        given: The inputs.
-        found: Where its layers make queries, keys, values and outputs.
-        held: The calls of each layer that are kept, by the layer's name.
-        moments: The moments of each layer over all inputs.
-        is_whole: Whether the calls are kept on all inputs; otherwise on those tried first.
-
-    """
-
-    watcher: Watcher
-    given: Sequence[Batch]
-    found: Found
-    held: Mapping[str, Held]
-    moments: Mapping[str, Moments]
-    is_whole: bool = True
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Cuts by closed forms, chosen by measurement.
-
-    Attributes:
-        factors: The cut of each layer, by its name.
-        objectives: The objective from which each layer's cut is.
-        rule: "per layer" where each layer has that with the least error of its own, else the one
-            objective of all layers.
-        changes: The relative change of the model's output, by rule, on half of the inputs tried;
-            of the two that change least there, `rule` is the better one on all of them.
-        errors: The relative change of each layer's own output on the inputs tried.
-
-    """
-
-    factors: Mapping[str, Factors]
-    objectives: Mapping[str, str]
-    rule: str
-    changes: Mapping[str, float]
-    errors: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -130,183 +69,6 @@ class CutModel:
     outputs: Mapping[str, str] = field(repr=False)
 
 
-def calibrate(model: nn.Module, given: Sequence[Batch], at_once: int | None = None) -> Calibration:
-    """Run a model on calibration inputs once and keep what cuts of its layers need.
-
-    Args:
-        model: The model.
-        given: The inputs. The calls of all layers on them are kept in memory.
-        at_once: Of models with more layers than this, only the calls on a few inputs are kept;
-            None for no such limit.
-
-    Returns:
-        Projections, moments and calls of its attention layers.
-
-    Raises:
-        InputError: No layer of the model can be cut.
-
-    """
-    watcher = Watcher(model)
-    found = find(watcher, given[0])
-    if not found.projections:
-        why = "; ".join(f"{each.name}: {each.reason}" for each in found.refused[:3])
-        raise InputError("no attention layer of this model can be cut", why or "it has none")
-    held: dict[str, list[Held]] = {}
-    moments: dict[str, list[Moments]] = {}
-    is_whole = at_once is None or len(found.projections) <= at_once
-    W_O = {name: own.output.weight for name, own in found.projections.items()}
-    tried = _places(given, _TRIED)
-    for number, batch in enumerate(given):
-        few = None if is_whole else [i for b, i in tried if b == number]
-
-        def see(site: Site, call: Call, batch: Batch = batch, few: list[int] | None = few) -> None:
-            if site.name in found.projections:
-                one = Held.of(call, kept_tokens(site, call, batch))
-                if few is None or few:
-                    some = one if few is None else one.pick(_rows(few, one.inputs, batch))
-                    held.setdefault(site.name, []).append(some)
-                moments.setdefault(site.name, []).append(Moments.of(one, W_O[site.name]))
-
-        watcher.see(batch, see)
-    return Calibration(
-        watcher,
-        given,
-        found,
-        {name: held_joined(calls) for name, calls in held.items()},
-        {name: moments_joined(parts) for name, parts in moments.items()},
-        is_whole,
-    )
-
-
-def calls_of(known: Calibration, names: Sequence[str]) -> dict[str, Held]:
-    """The calls of some layers on all inputs; the model runs again where they were not kept."""
-    if known.is_whole:
-        return {name: known.held[name] for name in names}
-    held: dict[str, list[Held]] = {}
-    for batch in known.given:
-
-        def see(site: Site, call: Call, batch: Batch = batch) -> None:
-            if site.name in names:
-                one = Held.of(call, kept_tokens(site, call, batch))
-                held.setdefault(site.name, []).append(one)
-
-        known.watcher.see(batch, see)
-    return {name: held_joined(calls) for name, calls in held.items()}
-
-
-def choose(known: Calibration, sizes: Mapping[str, int]) -> Choice:
-    """Cut queries and keys by every closed form, and take what changes the model least.
-
-    Args:
-        known: What is known of the model.
-        sizes: The new head size of each layer, by its name.
-
-    Returns:
-        The cuts, and what was measured.
-
-    """
-    forms: dict[str, dict[Objective, Factors]] = {}
-    errors: dict[str, dict[Objective, float]] = {}
-    for name, size in sizes.items():
-        forms[name], errors[name] = closed_forms(known, name, size)
-    best = {name: min(own, key=lambda o: (own[o], o)) for name, own in errors.items()}
-    rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
-    rules[PER_LAYER] = best
-    cuts = {
-        rule: {name: forms[name][o] for name, o in chosen.items()} for rule, chosen in rules.items()
-    }
-    changes, rule = _raced(known, cuts)
-    felt = {name: errors[name][o] for name, o in rules[rule].items()}
-    return Choice(cuts[rule], rules[rule], rule, changes, felt)
-
-
-def closed_forms(
-    known: Calibration, name: str, size: int
-) -> tuple[dict[Objective, Factors], dict[Objective, float]]:
-    """Cut a layer's queries and keys by every closed form.
-
-    Args:
-        known: What is known of the model.
-        name: The name of the layer.
-        size: The new head size.
-
-    Returns:
-        The cuts by their objectives, and the relative change of the layer's own output by each.
-
-    """
-    own = {o: content(known.moments[name], o, size) for o in OBJECTIVES}
-    tried = known.held[name].pick(_spaced(known.held[name].inputs, _count_tried(known.given)))
-    W_O = known.found.projections[name].output.weight
-    return own, dict(zip(own, output_error(tried, W_O, [*own.values()]), strict=True))
-
-
-def changes_of(
-    watcher: Watcher, given: Sequence[Batch], cuts: Mapping[str, Mapping[str, Factors]]
-) -> dict[str, float]:
-    """The relative change of a model's output when all layers are cut, for each of several cuts.
-
-    Args:
-        watcher: The model, which the watcher has seen at work.
-        given: The inputs to measure on.
-        cuts: The cuts of layers, by the names of the layers, by names of their own.
-
-    Returns:
-        The root of Σ ‖change‖² / Σ ‖output‖² for each cut.
-
-    """
-    wrong, size = _squares(watcher, given, cuts)
-    return _relative(wrong, size)
-
-
-def _raced(
-    known: Calibration, cuts: Mapping[str, Mapping[str, Factors]]
-) -> tuple[dict[str, float], str]:
-    """The relative change of the output by every cut, and the name of the best.
-
-    All cuts are measured on half of the inputs tried, and the best two of them on the others, too.
-    """
-    tried = some(known.given, _count_tried(known.given))
-    one_by_one = [batch for each in tried for batch in _apart(each)]
-    wrong, size = _squares(known.watcher, one_by_one[::2], cuts)
-    found = _relative(wrong, size)
-    ahead = sorted(found, key=lambda rule: found[rule])[:_LEFT]
-    more, others = _squares(known.watcher, one_by_one[1::2], {rule: cuts[rule] for rule in ahead})
-    both = {rule: wrong[rule] + more[rule] for rule in ahead}
-    last = _relative(both, size + others)
-    return found, min(last, key=lambda rule: last[rule])
-
-
-def _apart(batch: Batch) -> list[Batch]:
-    """A batch as batches of one input each, where it can be taken apart."""
-    if not batches.is_separable(batch):
-        return [batch]
-    return [batches.pick(batch, [i]) for i in range(batches.size(batch))]
-
-
-def _relative(wrong: Mapping[str, float], size: float) -> dict[str, float]:
-    return {name: (each / max(size, 1e-300)) ** 0.5 for name, each in wrong.items()}
-
-
-def _squares(
-    watcher: Watcher, given: Sequence[Batch], cuts: Mapping[str, Mapping[str, Factors]]
-) -> tuple[dict[str, float], float]:
-    """Σ ‖change‖² of a model's output by each of several cuts, and Σ ‖output‖²."""
-    wrong, size = dict.fromkeys(cuts, 0.0), 0.0
-    edits = {
-        rule: {name: each.projection() for name, each in own.items()} for rule, own in cuts.items()
-    }
-    for batch in given:
-        with batches.at_rest(watcher.model):
-            whole = output_of(batches.run(watcher.model, batch)).float()
-        kept = batches.padding(watcher.model, batch, tuple(whole.shape[:2]))
-        there = slice(None) if kept is None else kept.to(whole.device)
-        size += float(whole[there].square().sum())
-        for rule, edit in edits.items():
-            made = output_of(run_cut(watcher, batch, edit)).float()
-            wrong[rule] += float((made - whole)[there].square().sum())
-    return wrong, size
-
-
 def cut(
     model: nn.Module,
     inputs: Sequence[Batch],
@@ -316,6 +78,8 @@ def cut(
     together: int = 0,
     seed: int = 0,
     known: Calibration | None = None,
+    at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> CutModel:
     """Cut a model's heads to smaller sizes.
 
@@ -328,22 +92,25 @@ def cut(
         together: The number of steps by which all layers are then repaired together.
         seed: The seed of both repairs.
         known: What `calibrate` has found on these inputs; None lets it look.
+        at: Where progress is shown.
+        kept: Where finished repairs are kept.
 
     Returns:
         The model with thin heads, and what was chosen and measured.
 
     """
-    known = calibrate(model, inputs, _AT_ONCE) if known is None else known
+    known = calibrate(model, inputs, _AT_ONCE, at) if known is None else known
     wanted = _by_layer(sizes, known)
-    choice = choose(known, wanted)
+    choice = choose(known, wanted, at)
     factors = dict(choice.factors)
     repaired: dict[str, Repaired] = {}
     if steps:
-        repaired = repair_layers(known, factors, steps, seed)
+        repaired = repair_layers(known, factors, steps, seed, at, kept)
         factors = {name: each.factors for name, each in repaired.items()}
     if together:
         found = known.found.projections
-        factors = dict(distil(model, inputs, found, known.moments, factors, together, seed).factors)
+        done = distil(model, inputs, found, known.moments, factors, together, seed, at, kept)
+        factors = dict(done.factors)
     values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
     thin, closed = (
         {
@@ -373,7 +140,12 @@ def cut(
 
 
 def repair_layers(
-    known: Calibration, start: Mapping[str, Factors], steps: int, seed: int = 0
+    known: Calibration,
+    start: Mapping[str, Factors],
+    steps: int,
+    seed: int = 0,
+    at: At = unseen,
+    kept: Repairs = NOWHERE,
 ) -> dict[str, Repaired]:
     """Repair the cut of each layer by itself.
 
@@ -382,19 +154,37 @@ def repair_layers(
         start: The cuts to begin with, by the names of layers.
         steps: The number of steps for each layer.
         seed: The seed of what each step looks at.
+        at: Where progress is shown.
+        kept: Where finished layers are kept.
 
     Returns:
         The repaired cut of each layer, by its name.
 
     """
     done: dict[str, Repaired] = {}
-    names = [*start]
-    for first in range(0, len(names), _AT_ONCE):
-        held = calls_of(known, names[first : first + _AT_ONCE])
-        for name, own in held.items():
+    for name, cut in start.items():
+        found = kept.recall(name, Repaired(cut, 0.0, 0.0, 0.0).tensors())
+        if found is not None:
+            done[name] = Repaired.of(found)
+    names = [*done, *(name for name in start if name not in done)]
+    # a step takes time by the keys that queries look at; a whole layer takes no steps
+    sizes = {
+        n: known.held[n].key[0].numel() * (own.size < own.X.shape[1]) for n, own in start.items()
+    }
+    work = [sizes[name] for name in names]
+    behind = [sum(work[:number]) / max(1, sum(work)) for number in range(len(work) + 1)]
+    for first in range(len(done), len(names), _AT_ONCE):
+        look = looking(at, behind[first], first == len(done))
+        held = calls_of(known, names[first : first + _AT_ONCE], look)
+        for number, name in enumerate(names[first : first + _AT_ONCE], first):
             W_O = known.found.projections[name].output.weight
-            done[name] = repair(own, known.moments[name], W_O, start[name], steps, seed)
-    return done
+            said = f"repair: layer {number + 1} of {len(names)}, "
+            own_at = within(at, said, behind[number], behind[number + 1])
+            done[name] = repair(
+                held[name], known.moments[name], W_O, start[name], steps, seed, own_at
+            )
+            kept.keep(name, done[name].tensors())
+    return {name: done[name] for name in start}
 
 
 def _values(known: Calibration, sizes: Mapping[str, int]) -> dict[str, ValueFactors]:
@@ -417,34 +207,3 @@ def _by_layer(
         own = known.held[name].value if values else known.held[name].key
         require_size(size, own.shape[-1])
     return wanted
-
-
-def _count_tried(given: Sequence[Batch]) -> int:
-    """The number of inputs on which closed forms are compared."""
-    count = sum(batches.size(batch) for batch in given)
-    return min(_TRIED, max(_LEAST, count // _SHARE), count)
-
-
-def _spaced(count: int, most: int) -> list[int]:
-    """`most` of the numbers below `count`, spread evenly, or all where there are fewer."""
-    return [i * count // most for i in range(most)] if count > most else [*range(count)]
-
-
-def some(given: Sequence[Batch], most: int) -> list[Batch]:
-    """`most` inputs, spread evenly over all, as batches; all where there are fewer."""
-    own = _places(given, most)
-    return [
-        batches.pick(given[b], [i for c, i in own if c == b]) for b in sorted({b for b, _ in own})
-    ]
-
-
-def _places(given: Sequence[Batch], most: int) -> list[tuple[int, int]]:
-    """The batches and numbers of `most` inputs, spread evenly over all."""
-    places = [(b, i) for b, batch in enumerate(given) for i in range(batches.size(batch))]
-    return [places[i] for i in _spaced(len(places), most)]
-
-
-def _rows(inputs: Sequence[int], rows: int, batch: Batch) -> list[int]:
-    """The rows of a call that belong to some inputs of a batch: one each, or one a window."""
-    each = max(1, rows // batches.size(batch))
-    return [row for i in inputs for row in range(i * each, (i + 1) * each)]

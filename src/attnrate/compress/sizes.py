@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attnrate.compress.advised import advised
-from attnrate.errors import InputError, require_whole
+from attnrate.errors import InputError, require_number, require_whole
 from attnrate.spectra.advise import Advice
 
 KEEP = 0.5
@@ -199,3 +199,31 @@ def require_tokens(tokens: int, size: int) -> None:
             tokens,
             "Pass more or longer inputs, or a smaller size.",
         )
+
+
+def require_sizes(name: str, value: object) -> Advice | list[int] | None:
+    """`value` as an advice or a list of sizes, or None; an InputError for anything else."""
+    if value is None or isinstance(value, Advice):
+        return value
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+        raise InputError(
+            f"{name} must be an advice or a list with one size for each layer",
+            value,
+            "Pass what advise has returned, or size=N for one size in all layers.",
+        )
+    return [require_whole(f"{name}[{i}]", size, 1) for i, size in enumerate(value)]
+
+
+def require_share(name: str, value: object) -> float | None:
+    """`value` as a share between 0 and 1, or None; an InputError for anything else."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        way_out = f"Pass e.g. {'0.05' if name == 'loss' else '0.5'}."
+        raise InputError(f"{name} must be a share between 0 and 1", value, way_out)
+    return float(value)
+
+
+def require_average(name: str, value: object) -> float | None:
+    """`value` as a number above 0, or None; an InputError for anything else."""
+    return None if value is None else require_number(name, value, 0.0)

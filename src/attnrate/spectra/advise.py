@@ -9,6 +9,7 @@ A head without measured cuts gets c = ½, and the advice says so. `needed.py` co
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -215,6 +216,7 @@ class Advice(Shown):
         metric: Callable[[nn.Module], float] | None = None,
         timing: float = 2.0,
         seed: int = 0,
+        resume: str | PathLike[str] | None = None,
         progress: bool | None = None,
     ) -> "Compressed":
         """Cut the weights of a model to the advised sizes.
@@ -233,6 +235,7 @@ class Advice(Shown):
             metric: A function of the torch module that gives a number, such as an accuracy.
             timing: About how many seconds times are measured; 0 leaves them out.
             seed: The seed of the repair.
+            resume: A folder in which what is finished of the repair is kept, to go on after a kill.
             progress: True writes plain lines where there is no terminal; False shows nothing.
 
         Returns:
@@ -251,6 +254,7 @@ class Advice(Shown):
             metric=metric,
             timing=timing,
             seed=seed,
+            resume=resume,
             progress=progress,
         )
         return compressed_as(self, model, inputs, options)

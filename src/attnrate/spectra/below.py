@@ -5,6 +5,7 @@ opened by `load_model` as any other. Both live in `compress`, which needs all of
 """
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -28,6 +29,7 @@ class CutOptions(TypedDict):
     metric: Callable[[nn.Module], float] | None
     timing: float
     seed: int
+    resume: str | PathLike[str] | None
     progress: bool | None
 
 

@@ -7,6 +7,7 @@ other inputs are mixed in.
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -36,16 +37,61 @@ RARELY = 20.0
 _STATE, _LOCK = "state.safetensors", "state.lock"
 _KIND = "state"
 _DIGESTS = "batches"
-_ANOTHER_FOLDER = "Repeat that request, or name another folder to begin anew."
+ANOTHER_FOLDER = "Repeat that request, or name another folder to begin anew."
+#: What differs from an interrupted run, by the entries of a request
+_WORDS = {
+    "model": "a model of another class",
+    "digest": "a model with other weights",
+    "formats": "a model in another number format or on another device",
+    "layers": "other layers",
+    "cut_inputs": "another number of inputs for cuts (cut_inputs)",
+}
 
 
-def require_resume(name: str, value: object) -> Path | None:
-    """`value` as the folder of a state, or None; an InputError for a folder of something else."""
+def require_resume(name: str, value: object, command: str = COMMAND) -> Path | None:
+    """`value` as the folder of a state, or None; an InputError for a folder of something else.
+
+    Args:
+        name: The name of the parameter, for messages.
+        value: The value.
+        command: The command whose state the folder may hold.
+
+    """
     if value is None:
         return None
     if not isinstance(value, str | os.PathLike) or not str(value):
         raise InputError(f"{name} must be the path of a folder", value, "Pass a folder's path.")
-    return look_at(value, COMMAND)[0]
+    return look_at(value, command)[0]
+
+
+def require_same(theirs: object, ours: Facts, words: Mapping[str, str]) -> None:
+    """Refuse the state of another request.
+
+    Args:
+        theirs: The request of the interrupted run, as its folder says.
+        ours: The request of now.
+        words: What differs where an entry does, as a message says it.
+
+    Raises:
+        InputError: The requests differ; the message says in what.
+        BrokenError: What the folder says is no request.
+
+    """
+    if not isinstance(theirs, dict) or theirs.keys() != ours.keys():
+        raise BrokenError("it does not say what was asked for")
+    for name, value in ours.items():
+        if theirs[name] != value:
+            said = f"the interrupted run in this folder was of {words[name]}"
+            raise InputError(said, _said(name, theirs[name]), ANOTHER_FOLDER)
+
+
+def remove_folder(folder: Path, lock: str) -> None:
+    """Remove the lock and the folder; if something else has come into the folder, it stays."""
+    try:
+        (folder / lock).unlink(missing_ok=True)
+        folder.rmdir()
+    except OSError:
+        return
 
 
 class State:
@@ -120,7 +166,7 @@ class State:
         finally:
             self._lock.__exit__(None, None, None)
         if over:
-            _remove_folder(self._folder)
+            remove_folder(self._folder, _LOCK)
 
     def recall(self, watcher: Watcher) -> None:
         """Read what an interrupted run has left, and let the watcher know what that run has seen.
@@ -132,7 +178,7 @@ class State:
             return
         try:
             facts, arrays = read_packed(self._folder / _STATE, _KIND)
-            self._require_same(facts)
+            require_same(facts.get("request"), self._request, _WORDS)
             piece, self._finished = _piece(facts, arrays), _digests(arrays)
             if piece.batches != len(self._finished):
                 raise BrokenError("it does not count its batches")
@@ -171,7 +217,7 @@ class State:
                 "the inputs differ from those of the interrupted run, first in batch {value}, "
                 "counted from 1",
                 number + 1,
-                _ANOTHER_FOLDER,
+                ANOTHER_FOLDER,
             )
         return True
 
@@ -182,7 +228,7 @@ class State:
                 f"the inputs end earlier than those of the interrupted run, of which "
                 f"{len(self._finished)} batches are finished; batches now",
                 len(self._digests),
-                _ANOTHER_FOLDER,
+                ANOTHER_FOLDER,
             )
 
     def add(self, piece: Piece) -> None:
@@ -221,38 +267,12 @@ class State:
         self._since = time.monotonic()
         self._wait = max(EVERY, RARELY * (self._since - start))
 
-    def _require_same(self, facts: Facts) -> None:
-        """Raise an InputError when a state is of another model or of another request."""
-        theirs = facts.get("request")
-        if not isinstance(theirs, dict) or theirs.keys() != self._request.keys():
-            raise BrokenError("it does not say what was asked for")
-        words = {
-            "model": "a model of another class",
-            "digest": "a model with other weights",
-            "formats": "a model in another number format or on another device",
-            "layers": "other layers",
-            "cut_inputs": "another number of inputs for cuts (cut_inputs)",
-        }
-        for name, value in self._request.items():
-            if theirs[name] != value:
-                said = f"the interrupted run in this folder was of {words[name]}"
-                raise InputError(said, _shown(name, theirs[name]), _ANOTHER_FOLDER)
 
-
-def _shown(name: str, value: Any) -> Any:
+def _said(name: str, value: Any) -> Any:
     """A part of a request as an error shows it."""
-    if name == "digest" and isinstance(value, str):
+    if name in ("digest", "inputs") and isinstance(value, str):
         return value[:12]
     return "all" if name == "layers" and value is None else value
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove the lock and the folder; if something else has come into the folder, it stays."""
-    try:
-        (folder / _LOCK).unlink(missing_ok=True)
-        folder.rmdir()
-    except OSError:
-        return
 
 
 def _piece(facts: Facts, arrays: dict[str, Any]) -> Piece:

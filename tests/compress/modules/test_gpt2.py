@@ -4,8 +4,8 @@ import torch
 from thin_families import given, known, made, output, thin_layers
 from torch import nn
 
+from attnrate.compress.calibration import calibrate
 from attnrate.compress.fold import fold
-from attnrate.compress.run import calibrate
 
 
 def test_the_one_part_of_three_becomes_three_parts_of_linear():
