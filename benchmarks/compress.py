@@ -40,7 +40,7 @@ from attnrate.spectra.load import load_model
 Tensor = torch.Tensor
 LENGTH, BATCH = 256, 8
 #: Calibration texts, held-out texts, steps of all layers together
-SETTINGS = {"minilm": (128, 40, 90), "mpnet": (24, 16, 16)}
+SETTINGS = {"minilm": (128, 40, 90), "mpnet": (48, 16, 16)}
 STEPS = 200
 BAR, AIM = 0.75, 0.55
 NEIGHBOURS = 10

@@ -22,7 +22,7 @@ from attnrate.spectra.watching.watcher import Watcher
 Tensor = torch.Tensor
 _TRIED = 8  # inputs on which closed forms are compared at most
 _LEAST = 4  # inputs on which closed forms are compared at least, where there are four
-_SHARE = 6  # one input of six is tried, since each costs several forward passes
+_SHARE = 12  # one input of twelve is tried, since each costs several forward passes
 
 
 @dataclass(frozen=True)
