@@ -58,7 +58,7 @@ def layers_of(at: Setup) -> dict[str, Whole]:
 def own_curve(at: Setup, sizes: Sequence[int]) -> Curve:
     """How much each layer's own output changes, by the best closed form."""
     return {
-        (name, size): min(closed_forms(at.known, name, size)[1].values())
+        (name, size): min(closed_forms(at.known, name, size).errors.values())
         for name in at.known.moments
         for size in sizes
     }

@@ -89,7 +89,8 @@ def test_a_cut_of_content_heads_shows_each_of_its_parts(
     shown = Shown()
     cut(given.model, inputs, 3, steps=6, together=5, at=shown.at)
     looks = ["repair, looking at inputs"] if at_once == 1 else []
-    parts = ["looking at inputs", "closed forms", "comparing closed forms", *looks, "repair"]
+    parts = ["looking at inputs", "closed forms", "comparing closed forms"]
+    parts += ["comparing the best two", *looks, "repair"]
     assert [*shown.parts] == [*parts, "all layers together"]
     assert all(rises(own) for name, own in shown.parts.items() if name not in looks)
     texts = [text for text, _ in shown.seen]

@@ -22,7 +22,7 @@ from attnrate.spectra.watching.watcher import Watcher
 Tensor = torch.Tensor
 _TRIED = 8  # inputs on which closed forms are compared at most
 _LEAST = 4  # inputs on which closed forms are compared at least, where there are four
-_SHARE = 12  # one input of twelve is tried, since each costs several forward passes
+_SHARE = 8  # one input of eight is tried, since each costs several forward passes
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,11 @@ class Calibration:
         given: The inputs.
         found: Where its layers make queries, keys, values and outputs.
         held: The calls of each layer that are kept, by the layer's name.
+        tried: The calls of each layer on the inputs on which closed forms are compared.
         moments: The moments of each layer over all inputs.
-        is_whole: Whether the calls are kept on all inputs; otherwise on those tried first.
+        others: The moments of each layer without the inputs tried, so that a form that fits its
+            inputs too well is found out; over all inputs where all are tried.
+        is_whole: Whether the calls are kept on all inputs; otherwise on those tried.
 
     """
 
@@ -43,7 +46,9 @@ class Calibration:
     given: Sequence[Batch]
     found: Found
     held: Mapping[str, Held]
+    tried: Mapping[str, Held]
     moments: Mapping[str, Moments]
+    others: Mapping[str, Moments]
     is_whole: bool = True
 
 
@@ -71,31 +76,40 @@ def calibrate(
     if not found.projections:
         why = "; ".join(f"{each.name}: {each.reason}" for each in found.refused[:3])
         raise InputError("no attention layer of this model can be cut", why or "it has none")
-    held: dict[str, list[Held]] = {}
-    moments: dict[str, list[Moments]] = {}
+    whole: dict[str, list[Held]] = {}
+    tried: dict[str, list[Held]] = {}
+    of_tried: dict[str, list[Moments]] = {}
+    of_others: dict[str, list[Moments]] = {}
     is_whole = at_once is None or len(found.projections) <= at_once
     W_O = {name: own.output.weight for name, own in found.projections.items()}
-    tried = _places(given, _TRIED)
+    places = _places(given, count_tried(given))
     for number, batch in enumerate(one_by_one(given, LOOKING, at)):
-        few = None if is_whole else [i for b, i in tried if b == number]
+        few = [i for b, i in places if b == number]
 
-        def see(site: Site, call: Call, batch: Batch = batch, few: list[int] | None = few) -> None:
-            if site.name in found.projections:
-                one = Held.of(call, kept_tokens(site, call, batch))
-                if few is None or few:
-                    some = one if few is None else one.pick(_rows(few, one.inputs, batch))
-                    held.setdefault(site.name, []).append(some)
-                moments.setdefault(site.name, []).append(Moments.of(one, W_O[site.name]))
+        def see(site: Site, call: Call, batch: Batch = batch, few: list[int] = few) -> None:
+            if site.name not in found.projections:
+                return
+            one = Held.of(call, kept_tokens(site, call, batch))
+            if is_whole:
+                whole.setdefault(site.name, []).append(one)
+            rows = _rows(few, one.inputs, batch)
+            left = sorted({*range(one.inputs)} - {*rows})
+            if rows:
+                some = one.pick(rows)
+                tried.setdefault(site.name, []).append(some)
+                of_tried.setdefault(site.name, []).append(Moments.of(some, W_O[site.name]))
+            if left:
+                own = Moments.of(one.pick(left), W_O[site.name])
+                of_others.setdefault(site.name, []).append(own)
 
         watcher.see(batch, see)
-    return Calibration(
-        watcher,
-        given,
-        found,
-        {name: held_joined(calls) for name, calls in held.items()},
-        {name: moments_joined(parts) for name, parts in moments.items()},
-        is_whole,
-    )
+    calls = {name: held_joined(own) for name, own in tried.items()}
+    moments = {
+        name: moments_joined(own + of_others.get(name, [])) for name, own in of_tried.items()
+    }
+    others = {name: moments_joined(own) for name, own in of_others.items()}
+    held = {name: held_joined(own) for name, own in whole.items()} if is_whole else calls
+    return Calibration(watcher, given, found, held, calls, moments, moments | others, is_whole)
 
 
 def calls_of(known: Calibration, names: Sequence[str], at: At = unseen) -> dict[str, Held]:

@@ -2,13 +2,15 @@
 
 The closed forms differ little, and which is best differs from model to model. So all are computed,
 each layer's and the whole model's change is measured on some of the inputs, and the best is taken;
-the record says which. On half of these inputs all are compared, on the others the best two.
+the record says which. The cuts that are compared are made without these inputs, because some
+objectives need more of them than others to be estimated well. On half of them all are compared, on
+the others the best two.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from attnrate.compress.calibration import Calibration, count_tried, some, spaced
+from attnrate.compress.calibration import Calibration, count_tried, some
 from attnrate.compress.content import Factors, content
 from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.moments import OBJECTIVES, Objective
@@ -57,24 +59,44 @@ def choose(known: Calibration, sizes: Mapping[str, int], at: At = unseen) -> Cho
         The cuts, and what was measured.
 
     """
-    forms: dict[str, dict[Objective, Factors]] = {}
-    errors: dict[str, dict[Objective, float]] = {}
-    for name, size in one_by_one([*sizes.items()], "closed forms: layer", at):
-        forms[name], errors[name] = closed_forms(known, name, size)
-    best = {name: min(own, key=lambda o: (own[o], o)) for name, own in errors.items()}
-    rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
-    rules[PER_LAYER] = best
-    cuts = {
-        rule: {name: forms[name][o] for name, o in chosen.items()} for rule, chosen in rules.items()
+    forms = {
+        name: closed_forms(known, name, size)
+        for name, size in one_by_one([*sizes.items()], "closed forms: layer", at)
     }
-    changes, rule = _raced(known, cuts, at)
-    felt = {name: errors[name][o] for name, o in rules[rule].items()}
-    return Choice(cuts[rule], rules[rule], rule, changes, felt)
+    rules: dict[str, dict[str, Objective]] = {o: dict.fromkeys(sizes, o) for o in OBJECTIVES}
+    rules[PER_LAYER] = {name: own.best for name, own in forms.items()}
+    apart = {
+        rule: {name: forms[name].apart[o] for name, o in chosen.items()}
+        for rule, chosen in rules.items()
+    }
+    changes, rule = _raced(known, apart, at)
+    factors = {name: forms[name].cuts[o] for name, o in rules[rule].items()}
+    felt = {name: forms[name].errors[o] for name, o in rules[rule].items()}
+    return Choice(factors, rules[rule], rule, changes, felt)
 
 
-def closed_forms(
-    known: Calibration, name: str, size: int
-) -> tuple[dict[Objective, Factors], dict[Objective, float]]:
+@dataclass(frozen=True)
+class Forms:
+    """The cuts of a layer by every closed form.
+
+    Attributes:
+        cuts: The cuts by their objectives, from all calibration inputs.
+        apart: The cuts without the inputs tried.
+        errors: The relative change of the layer's own output by the cuts `apart`, on these inputs.
+
+    """
+
+    cuts: Mapping[Objective, Factors]
+    apart: Mapping[Objective, Factors]
+    errors: Mapping[Objective, float]
+
+    @property
+    def best(self) -> Objective:
+        """The objective with the least error."""
+        return min(self.errors, key=lambda o: (self.errors[o], o))
+
+
+def closed_forms(known: Calibration, name: str, size: int) -> Forms:
     """Cut a layer's queries and keys by every closed form.
 
     Args:
@@ -82,14 +104,14 @@ def closed_forms(
         name: The name of the layer.
         size: The new head size.
 
-    Returns:
-        The cuts by their objectives, and the relative change of the layer's own output by each.
-
     """
-    own = {o: content(known.moments[name], o, size) for o in OBJECTIVES}
-    tried = known.held[name].pick(spaced(known.held[name].inputs, count_tried(known.given)))
+    cuts, apart = (
+        {o: content(moments, o, size) for o in OBJECTIVES}
+        for moments in (known.moments[name], known.others[name])
+    )
     W_O = known.found.projections[name].output.weight
-    return own, dict(zip(own, output_error(tried, W_O, [*own.values()]), strict=True))
+    errors = output_error(known.tried[name], W_O, [*apart.values()])
+    return Forms(cuts, apart, dict(zip(apart, errors, strict=True)))
 
 
 def changes_of(

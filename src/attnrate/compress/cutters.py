@@ -62,8 +62,8 @@ class ContentCutter:
     def alone(self, name: str, size: int) -> Parts:
         """One layer cut by the closed form that changes its own output least."""
         if (name, size) not in self._cuts:
-            forms, errors = closed_forms(self.known, name, size)
-            self._cuts[name, size] = forms[min(errors, key=lambda one: (errors[one], one))]
+            forms = closed_forms(self.known, name, size)
+            self._cuts[name, size] = forms.cuts[forms.best]
         return places(self.model, self._thin(name, self._cuts[name, size]))
 
     def together(self, sizes: Mapping[str, int]) -> Parts:

@@ -173,8 +173,9 @@ def repair_layers(
     }
     work = [sizes[name] for name in names]
     behind = [sum(work[:number]) / max(1, sum(work)) for number in range(len(work) + 1)]
-    for first in range(len(done), len(names), _AT_ONCE):
-        look = looking(at, behind[first], first == len(done))
+    begun = len(done)
+    for first in range(begun, len(names), _AT_ONCE):
+        look = looking(at, behind[first], first == begun)
         held = calls_of(known, names[first : first + _AT_ONCE], look)
         for number, name in enumerate(names[first : first + _AT_ONCE], first):
             W_O = known.found.projections[name].output.weight
