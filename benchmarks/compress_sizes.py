@@ -119,7 +119,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     if asked.quick:
-        SETTINGS[asked.model] = *QUICK[:2], 0
+        SETTINGS[asked.model] = *QUICK[:2], 0, 0
         compress.LENGTH = QUICK[2]
     at = setup(asked.model)
     names = [*at.known.moments]
