@@ -12,10 +12,9 @@ from attnrate.data.cifar10 import cifar10
 from attnrate.data.translation import translation
 
 pytestmark = [pytest.mark.realdata, pytest.mark.slow]
-TASKS = {
-    "cifar10": ("attnrate data cifar10", "PIL", cifar10),
-    "translation": ("attnrate data translation", "polib", translation),
-}
+IMAGES = "attnrate data cifar10"
+SENTENCES = "attnrate data translation"
+TASKS = {"cifar10": (IMAGES, "PIL", cifar10), "translation": (SENTENCES, "polib", translation)}
 
 
 def answer(*words: object) -> dict[str, Any]:
