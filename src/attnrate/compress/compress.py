@@ -341,15 +341,6 @@ def _layer(
     )
 
 
-def _several(known: Mapping[str, Sequence[nn.Module]]) -> list[str]:
-    """The layers, or runs of a layer, that have weights in common with others."""
-    owners: dict[int, list[str]] = {}
-    for name, parts in known.items():
-        for part in parts:
-            owners.setdefault(id(part.weight), []).append(name)
-    return [name for name in known if any(name in own and len(own) > 1 for own in owners.values())]
-
-
 def projections_of(thin: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
     """The parts of a thin layer that make queries, keys and values."""
     for names in PROJECTIONS:
