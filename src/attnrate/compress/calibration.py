@@ -53,7 +53,11 @@ class Calibration:
 
 
 def calibrate(
-    model: nn.Module, given: Sequence[Batch], at_once: int | None = None, at: At = unseen
+    model: nn.Module,
+    given: Sequence[Batch],
+    at_once: int | None = None,
+    at: At = unseen,
+    found: Found | None = None,
 ) -> Calibration:
     """Run a model on calibration inputs once and keep what cuts of its layers need.
 
@@ -63,6 +67,7 @@ def calibrate(
         at_once: Of models with more layers than this, only the calls on a few inputs are kept;
             None for no such limit.
         at: Where progress is shown.
+        found: Where its layers make queries, keys, values and outputs; None lets it look.
 
     Returns:
         Projections, moments and calls of its attention layers.
@@ -72,7 +77,7 @@ def calibrate(
 
     """
     watcher = Watcher(model)
-    found = find(watcher, given[0])
+    found = find(watcher, given[0]) if found is None else found
     if not found.projections:
         why = "; ".join(f"{each.name}: {each.reason}" for each in found.refused[:3])
         raise InputError("no attention layer of this model can be cut", why or "it has none")

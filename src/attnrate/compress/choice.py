@@ -15,6 +15,7 @@ from attnrate.compress.content import Factors, content
 from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.moments import OBJECTIVES, Objective
 from attnrate.compress.repair import output_error
+from attnrate.compress.trial import relative
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.check import output_of
@@ -129,7 +130,7 @@ def changes_of(
 
     """
     wrong, size = _squares(watcher, given, cuts)
-    return _relative(wrong, size)
+    return {name: relative(each, size) for name, each in wrong.items()}
 
 
 def _raced(
@@ -143,13 +144,12 @@ def _raced(
     apart = [batch for each in tried for batch in _apart(each)]
     first = one_by_one(apart[::2], "comparing closed forms: input", at)
     wrong, size = _squares(known.watcher, first, cuts)
-    found = _relative(wrong, size)
+    found = {rule: relative(each, size) for rule, each in wrong.items()}
     ahead = sorted(found, key=lambda rule: found[rule])[:_LEFT]
     later = one_by_one(apart[1::2], "comparing the best two: input", at)
-    more, others = _squares(known.watcher, later, {rule: cuts[rule] for rule in ahead})
-    both = {rule: wrong[rule] + more[rule] for rule in ahead}
-    last = _relative(both, size + others)
-    return found, min(last, key=lambda rule: last[rule])
+    more, _ = _squares(known.watcher, later, {rule: cuts[rule] for rule in ahead})
+    # all of these are over the same inputs, so that the sums alone say which is the least
+    return found, min(ahead, key=lambda rule: wrong[rule] + more[rule])
 
 
 def _apart(batch: Batch) -> list[Batch]:
@@ -157,10 +157,6 @@ def _apart(batch: Batch) -> list[Batch]:
     if not batches.is_separable(batch):
         return [batch]
     return [batches.pick(batch, [i]) for i in range(batches.size(batch))]
-
-
-def _relative(wrong: Mapping[str, float], size: float) -> dict[str, float]:
-    return {name: (each / max(size, 1e-300)) ** 0.5 for name, each in wrong.items()}
 
 
 def _squares(

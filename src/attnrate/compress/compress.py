@@ -182,7 +182,7 @@ def compress(
         if asked.is_target:
             grid = require_target(asked, known.whole, values, known.rotary and shared == "model")
             require_tokens(tokens, grid.largest)
-            cutter = cutter_of(module, parts.own, known.rotary, values, shared, shown.at)
+            cutter = cutter_of(module, parts.own, known.found, values, shared, shown.at)
             plan = planned(name, parts.own, cutter, grid, asked, shown)
         else:
             plan = Plan(asked.of(known.whole, [each.name for each in known.refused]))
@@ -261,8 +261,8 @@ def _content(model: nn.Module, given: Split, known: Layers, asked: _Asked) -> _D
     """Cut heads that know no positions, or that are cut behind their rotation."""
     values = asked.value_sizes or None
     plan, steps = asked.plan, (asked.steps, asked.together, asked.seed)
-    whereto = asked.at, asked.kept
-    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration, *whereto)
+    more = asked.at, asked.kept, known.found
+    done = run.cut(model, given.own, plan.sizes, values, *steps, plan.calibration, *more)
     asked.at(_COMPARING, None)
     closed = fold(model, done.closed) if asked.steps or asked.together else None
     now, cut = _changes(model, done.model, closed, given.held)

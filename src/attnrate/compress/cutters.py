@@ -18,11 +18,12 @@ from attnrate.compress.fold import ThinLayer, places
 from attnrate.compress.how_far import LOOKING, At, one_by_one, unseen
 from attnrate.compress.modules.llama import replaced, require_same, thinned
 from attnrate.compress.modules.rotary_layers import attention_layers
+from attnrate.compress.projections import Found
 from attnrate.compress.rotary import PairCut, Shared, dropped, with_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_run import value_cut_of
 from attnrate.compress.rotary_values import ValueCut
-from attnrate.compress.trial import output
+from attnrate.compress.trial import output, relative
 from attnrate.compress.values import ValueFactors, value_cut
 from attnrate.progress import Progress
 from attnrate.spectra import batches
@@ -54,10 +55,15 @@ class ContentCutter:
 
     @classmethod
     def of(
-        cls, model: nn.Module, given: Sequence[Batch], values: bool, at: At = unseen
+        cls,
+        model: nn.Module,
+        given: Sequence[Batch],
+        values: bool,
+        at: At = unseen,
+        found: Found | None = None,
     ) -> "ContentCutter":
         """Look at the calibration inputs; `at` shows how far that is."""
-        return cls(model, calibrate(model, given, at=at), values)
+        return cls(model, calibrate(model, given, at=at, found=found), values)
 
     def alone(self, name: str, size: int) -> Parts:
         """One layer cut by the closed form that changes its own output least."""
@@ -194,4 +200,4 @@ def changes(
                 wrong[key] += float((made - whole).double().square().sum())
                 done += 1
                 shown.at(f"{said}: {done} of {steps}", done / steps)
-    return {key: (each / max(size, 1e-300)) ** 0.5 for key, each in wrong.items()}
+    return {key: relative(each, size) for key, each in wrong.items()}

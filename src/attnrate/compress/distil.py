@@ -5,7 +5,6 @@ others make up for. Here the queries' weights Pᵀ W_Q stand in the model while 
 of the relative change of its output go to X and Y of all layers at once.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from attnrate.compress.moments import Moments
 from attnrate.compress.projections import Projections, Slice
 from attnrate.compress.repair import rate, whitening
 from attnrate.compress.resume import NOWHERE, Repairs
+from attnrate.compress.trial import relative
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.check import output_of
@@ -181,7 +181,7 @@ class _Task:
         with torch.no_grad():
             parts = [self._parts(place, P) for place in places]
         wrong, size = (sum(float(part[i]) for part in parts) for i in (0, 1))
-        return math.sqrt(wrong / max(size, 1e-300))
+        return relative(wrong, size)
 
     def _parts(self, place: tuple[int, int], cuts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         one = batches.pick(self.given[place[0]], [place[1]])

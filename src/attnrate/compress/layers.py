@@ -29,7 +29,8 @@ class Layers:
         whole: The sizes of each layer as it is, by its name.
         groups: The number of key heads of each layer.
         parts: The parts of each layer that make queries, keys, values and its output.
-        rotary: Whether heads lose pairs of dimensions, because they are turned behind the parts.
+        found: Where the layers make queries, keys, values and their outputs; None where heads lose
+            pairs of dimensions, because they are turned behind these parts.
         refused: The layers that cannot be cut, each with its reason.
         length: The number of tokens of an input.
         behind: The layers whose queries and keys are normalised and turned before they can be cut.
@@ -40,11 +41,16 @@ class Layers:
     whole: Mapping[str, Whole]
     groups: Mapping[str, int]
     parts: Mapping[str, tuple[nn.Module, ...]]
-    rotary: bool
+    found: Found | None
     refused: tuple[Refusal, ...]
     length: int
     behind: frozenset[str]
     cached: bool
+
+    @property
+    def rotary(self) -> bool:
+        """Whether heads lose pairs of dimensions."""
+        return self.found is None
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -93,7 +99,7 @@ class Layers:
             whole[name] = Whole(own.site.m_h, own.value.features.shape[1], False, number)
             groups[name] = own.site.groups
             parts[name] = own.query.part, own.key.part, own.value.part, own.output.part
-        return cls(whole, groups, parts, False, found.refused, length, behind, cached)
+        return cls(whole, groups, parts, found, found.refused, length, behind, cached)
 
     @classmethod
     def _of_rotary(
@@ -119,7 +125,7 @@ class Layers:
             )
         causal = any(getattr(layer, "is_causal", True) for layer in there.values())
         cached = causal or writes(model)
-        return cls(whole, groups, parts, True, tuple(left), length, frozenset(), cached)
+        return cls(whole, groups, parts, None, tuple(left), length, frozenset(), cached)
 
 
 def _several(known: Mapping[str, Sequence[nn.Module]]) -> list[str]:

@@ -17,6 +17,7 @@ from attnrate.compress.calibration import Calibration, some
 from attnrate.compress.curves import MODEL, SizeCurves, SizePoint
 from attnrate.compress.cutters import ContentCutter, RotaryCutter, changes
 from attnrate.compress.how_far import At
+from attnrate.compress.projections import Found
 from attnrate.compress.rotary import Shared
 from attnrate.compress.rotary_moments import Felt
 from attnrate.compress.sizes import Wanted, Whole, candidates
@@ -153,7 +154,7 @@ def _ways_out(wanted: Wanted, values: bool) -> str:
 def cutter_of(
     model: nn.Module,
     given: Sequence[Batch],
-    rotary: bool,
+    found: Found | None,
     values: bool,
     shared: Shared,
     at: At,
@@ -163,7 +164,8 @@ def cutter_of(
     Args:
         model: The model, which stays as it is.
         given: Calibration inputs.
-        rotary: Whether its heads turn in pairs.
+        found: Where its layers make queries, keys, values and outputs; None where heads turn in
+            pairs.
         values: Whether values become as small as the keys.
         shared: For rotary layers, who has one set of pairs.
         at: Where progress is shown.
@@ -172,9 +174,9 @@ def cutter_of(
         The maker of thin layers.
 
     """
-    if rotary:
+    if found is None:
         return RotaryCutter.of(model, given, values, shared, at)
-    return ContentCutter.of(model, given, values, at)
+    return ContentCutter.of(model, given, values, at, found)
 
 
 def planned(

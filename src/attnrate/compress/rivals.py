@@ -10,6 +10,7 @@ from torch import nn
 
 from attnrate.compress.how_far import At, one_by_one, unseen
 from attnrate.compress.quality import has_language_head, surprise
+from attnrate.compress.trial import relative
 from attnrate.spectra import batches
 from attnrate.spectra.check import output_of
 
@@ -72,7 +73,7 @@ class _Sums:
     surprise: float = 0.0
 
     def rival(self, way: str, tokens: int, guessed: int | None) -> Rival:
-        change = math.sqrt(self.wrong / max(self.size, 1e-300))
+        change = relative(self.wrong, self.size)
         perplexity = None if guessed is None else math.exp(min(self.surprise / guessed, 700.0))
         return Rival(way, self.bytes / tokens, self.bytes_16 / tokens, change, perplexity)
 

@@ -16,6 +16,7 @@ from attnrate.compress.rotary import PairCut, RotaryMaps, Shared, cut_pairs
 from attnrate.compress.rotary_moments import Felt, gather
 from attnrate.compress.rotary_repair import examples, repair
 from attnrate.compress.rotary_values import ValueCut, cut_values
+from attnrate.compress.trial import relative
 from attnrate.spectra import batches
 from attnrate.spectra.batches import Batch
 from attnrate.spectra.watching.watcher import Watcher
@@ -136,7 +137,7 @@ def layer_changes(
             hooks.enter_context(part.register_forward_hook(watch(name, thin), with_kwargs=True))
         for batch in given:  # the hooks look at it
             batches.run(model, batch)
-    return {name: (wrong[name] / max(size[name], 1e-300)) ** 0.5 for name in layers}
+    return {name: relative(wrong[name], size[name]) for name in layers}
 
 
 def value_cut_of(module: Any, found: Felt, size: int) -> ValueCut:

@@ -11,7 +11,7 @@ from attnrate.compress.content import Factors, require_size
 from attnrate.compress.distil import distil
 from attnrate.compress.fold import ThinLayer, fold
 from attnrate.compress.how_far import At, looking, unseen, within
-from attnrate.compress.projections import Refusal
+from attnrate.compress.projections import Found, Refusal
 from attnrate.compress.repair import Repaired, repair
 from attnrate.compress.resume import NOWHERE, Repairs
 from attnrate.compress.values import ValueFactors, value_cut
@@ -80,6 +80,7 @@ def cut(
     known: Calibration | None = None,
     at: At = unseen,
     kept: Repairs = NOWHERE,
+    found: Found | None = None,
 ) -> CutModel:
     """Cut a model's heads to smaller sizes.
 
@@ -94,12 +95,13 @@ def cut(
         known: What `calibrate` has found on these inputs; None lets it look.
         at: Where progress is shown.
         kept: Where finished repairs are kept.
+        found: Where its layers make queries, keys, values and outputs; None lets it look.
 
     Returns:
         The model with thin heads, and what was chosen and measured.
 
     """
-    known = calibrate(model, inputs, _AT_ONCE, at) if known is None else known
+    known = calibrate(model, inputs, _AT_ONCE, at, found) if known is None else known
     wanted = _by_layer(sizes, known)
     choice = choose(known, wanted, at)
     factors = dict(choice.factors)
@@ -108,8 +110,8 @@ def cut(
         repaired = repair_layers(known, factors, steps, seed, at, kept)
         factors = {name: each.factors for name, each in repaired.items()}
     if together:
-        found = known.found.projections
-        done = distil(model, inputs, found, known.moments, factors, together, seed, at, kept)
+        parts = known.found.projections
+        done = distil(model, inputs, parts, known.moments, factors, together, seed, at, kept)
         factors = dict(done.factors)
     values = {} if value_sizes is None else _values(known, _by_layer(value_sizes, known, True))
     thin, closed = (

@@ -106,11 +106,16 @@ def changes(
         size += float(right.square().sum())
         for number, model in enumerate(others):
             wrong[number] += float((outputs(model, [batch])[0] - right).square().sum())
-    return tuple((each / max(size, 1e-300)) ** 0.5 for each in wrong)
+    return tuple(relative(each, size) for each in wrong)
 
 
 def change(whole: Sequence[Tensor], made: Sequence[Tensor]) -> float:
     """The size of the change of outputs over their size: the root of Σ ‖change‖² / Σ ‖output‖²."""
     wrong = sum(float((a - b).double().square().sum()) for a, b in zip(made, whole, strict=True))
     size = sum(float(b.double().square().sum()) for b in whole)
+    return relative(wrong, size)
+
+
+def relative(wrong: float, size: float) -> float:
+    """The root of Σ ‖change‖² / Σ ‖output‖², from the two sums."""
     return float((wrong / max(size, 1e-300)) ** 0.5)
