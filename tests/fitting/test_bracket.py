@@ -15,6 +15,7 @@ from attnrate.fitting.bracket import bracket, floor_of
 from attnrate.fitting.fit import fit
 from attnrate.fitting.train import Look
 from attnrate.models import GRU, LinearRNN, Transformer
+from attnrate.progress import Progress, Said
 from attnrate.targets import (
     PositionedInputs,
     error_of,
@@ -223,6 +224,13 @@ def test_a_bracket_shows_one_line_of_progress_over_all_parts(
     on_a_terminal: Callable[[Callable[[], object]], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("attnrate.fitting.bracket.QUIET", 0.0)
+    at = Progress.at
+
+    def at_once(self: Progress, text: Said, share: float | None = None) -> None:
+        at(self, text, share)
+        self.mark()  # however short a part is: the line is otherwise drawn ten times a second
+
+    monkeypatch.setattr(Progress, "at", at_once)
     changes = {"steps": 20, "check_every": 10, "seeds": [0, 1]}
     written = on_a_terminal(lambda: bracket(SPECTRAL, m_h=2, m_ff=16, **changes))
     assert "compiled, then trained · error" in written
