@@ -1,0 +1,234 @@
+"""The features by which the classes of the ladder are least squares: lags, ranks and products."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy.polynomial.legendre import legvander
+
+from attnrate.choose.samples import Samples
+
+#: Kinds of features: a constant; the token now and those before it as they are; functions of the
+#: token now; functions of single tokens; products of functions of two tokens
+Group = Literal["one", "now", "past", "curved", "additive", "pairwise", "pooled"]
+
+#: Features of each kind at most, so that the sums of a whole ladder fit into memory
+MOST = {"linear": 1400, "additive": 400, "pooled": 256, "products": 190}
+#: Values of a coordinate from which its ranks are interpolated
+_KNOTS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Features of samples, in columns that belong to groups.
+
+    u is the rank of a coordinate among all values of the data, from -1 to 1, and the Legendre
+    polynomials P_j(u) with j = 1, 2, … are the functions of it: orthogonal where ranks are uniform,
+    and quick to converge, where cosines would need many terms for a function with a slope at the
+    ends. A sum over the tokens of a sample with equal weights counts
+    as additive; a product of a function of the token now with such a sum is what attention whose
+    coupling has low rank makes of the tokens, before its weights are divided by their sum.
+
+    Args:
+        samples: The samples.
+
+    """
+
+    samples: Samples
+
+    @cached_property
+    def lags(self) -> Int64[np.ndarray, " lags"]:
+        """The lags of the linear features: all of them, or the first where there are too many."""
+        most = max(1, MOST["linear"] // self.samples.d)
+        return np.arange(min(self.samples.length, most))
+
+    @cached_property
+    def curved_lags(self) -> Int64[np.ndarray, " lags"]:
+        """The lags at which single tokens go through functions; they become sparser further back."""
+        return spread_lags(self.samples.length, MOST["additive"] // (self.samples.d * self._few))
+
+    @cached_property
+    def product_lags(self) -> Int64[np.ndarray, " lags"]:
+        """The lags of the tokens that are multiplied by each other."""
+        room = int((1 + math.sqrt(1 + 8 * MOST["products"])) / 2)
+        return spread_lags(self.samples.length, max(1, room // self.samples.d))
+
+    @property
+    def _few(self) -> int:
+        """The number of functions of a coordinate at another time."""
+        return 4 if self.samples.d <= 2 else 3
+
+    @property
+    def _many(self) -> int:
+        """The number of functions of a coordinate of the token now."""
+        return 8 if self.samples.d <= 2 else 5
+
+    @property
+    def _pooled(self) -> int:
+        """The number of functions of a coordinate in pooled products."""
+        return max(1, min(5, math.isqrt(MOST["pooled"]) // self.samples.d))
+
+    @cached_property
+    def functions(self) -> Float64[np.ndarray, "rows d many"]:
+        """The functions P_j(u), j = 1, 2, …, of each coordinate of each row."""
+        x = self.samples.x
+        result = np.empty((*x.shape, self._many))
+        for each in range(x.shape[1]):
+            known = np.sort(x[:, each])
+            if len(known) > _KNOTS:
+                known = known[np.linspace(0, len(known) - 1, _KNOTS).round().astype(int)]
+            # the middle rank, so that equal values have equal ranks
+            below = np.searchsorted(known, x[:, each], "left")
+            rank = (below + np.searchsorted(known, x[:, each], "right")) / len(known) - 1
+            result[:, each] = legvander(rank, self._many)[:, 1:]
+        return result
+
+    @cached_property
+    def _sums(self) -> Float64[np.ndarray, "rows_and_one d many"]:
+        """Sums of the functions over all rows before each row."""
+        zero = np.zeros((1, *self.functions.shape[1:]))
+        return np.concatenate([zero, self.functions.cumsum(0)])
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The group of each column."""
+        return tuple(group for group, _, _ in self._columns)
+
+    @cached_property
+    def column_lags(self) -> Int64[np.ndarray, " columns"]:
+        """The lag of each column; 0 for what has none."""
+        return np.array([lag for _, lag, _ in self._columns])
+
+    def columns(self, *groups: Group) -> Int64[np.ndarray, " some"]:
+        """Give the numbers of the columns of some groups.
+
+        Args:
+            groups: The groups.
+
+        """
+        return np.flatnonzero(np.isin(self.groups, groups))
+
+    @cached_property
+    def _columns(self) -> list[tuple[Group, int, str]]:
+        """The group, the lag and the name of each column, in the order in which `of` makes them."""
+        names = self.samples.inputs
+        found: list[tuple[Group, int, str]] = [("one", 0, "1")]
+        for lag in self.lags:
+            found += [("past" if lag else "now", int(lag), name) for name in names]
+        found += [("curved", 0, name) for name in names for _ in range(self._many)]
+        found += [
+            ("curved", 0, f"{one} × {two}")
+            for one, two in combinations(names, 2)
+            for _ in range(self._crossed**2)
+        ]
+        for lag in self.curved_lags[1:]:
+            found += [("additive", int(lag), name) for name in names for _ in range(self._few)]
+        found += [("additive", 0, f"mean of {name}") for name in names for _ in range(self._few)]
+        found += [("pooled", 0, "pooled")] * (self._pooled * self.samples.d) ** 2
+        count = len(self.product_lags) * self.samples.d
+        # products of coordinates of one token are among the curved ones
+        where = np.repeat(self.product_lags, self.samples.d)
+        found += [
+            ("pairwise", int(where[two]), "product")
+            for one, two in combinations(range(count), 2)
+            if where[one] != where[two]
+        ]
+        return found
+
+    @property
+    def _crossed(self) -> int:
+        """The number of functions of each of two coordinates of the token now in products."""
+        return 3 if self.samples.d <= 4 else 1
+
+    def of(self, which: Int64[np.ndarray, " some"]) -> Float64[np.ndarray, "points columns"]:
+        """Compute the features of some samples.
+
+        Args:
+            which: The numbers of the samples.
+
+        Returns:
+            One row for each token that has an output, sample by sample.
+
+        """
+        made = self.functions
+        now = self._at(made, which, np.zeros(1, dtype=int))[:, 0]
+        mean = self._means(which)
+        count = len(now)
+        crossed = self._crossed
+        parts = [np.ones((count, 1)), self._at(self.samples.x, which, self.lags).reshape(count, -1)]
+        parts.append(now.reshape(count, -1))
+        parts += [
+            (now[:, one, :crossed, None] * now[:, two, None, :crossed]).reshape(count, -1)
+            for one, two in combinations(range(self.samples.d), 2)
+        ]
+        before = self._at(made[:, :, : self._few], which, self.curved_lags[1:])
+        parts += [before.reshape(count, -1), mean[:, :, : self._few].reshape(count, -1)]
+        query = now[:, :, : self._pooled].reshape(count, -1)
+        key = mean[:, :, : self._pooled].reshape(count, -1)
+        parts.append((query[:, :, None] * key[:, None, :]).reshape(count, -1))
+        far = self._at(made[:, :, 0], which, self.product_lags)
+        where = np.repeat(self.product_lags, self.samples.d)
+        one, two = np.triu_indices(len(where), 1)
+        apart = where[one] != where[two]
+        flat = far.reshape(count, -1)
+        parts.append(flat[:, one[apart]] * flat[:, two[apart]])
+        return np.concatenate(parts, axis=1)
+
+    def _at(
+        self,
+        rows: Float64[np.ndarray, "rows ..."],
+        which: Int64[np.ndarray, " some"],
+        lags: Int64[np.ndarray, " lags"],
+    ) -> Float64[np.ndarray, "points lags ..."]:
+        """The rows that lie so far back; zeros before the beginning of a sequence."""
+        samples = self.samples
+        first = samples.starts[which]
+        if not samples.whole:
+            return rows[first[:, None] + samples.length - 1 - lags]
+        place = np.arange(samples.length)[:, None] - lags
+        found = rows[first[:, None, None] + np.maximum(place, 0)]
+        found[:, place < 0] = 0.0
+        return found.reshape(-1, len(lags), *rows.shape[1:])
+
+    def _means(self, which: Int64[np.ndarray, " some"]) -> Float64[np.ndarray, "points d many"]:
+        """The means of the functions over all tokens of a sample."""
+        first = self.samples.starts[which]
+        mean = (self._sums[first + self.samples.length] - self._sums[first]) / self.samples.length
+        return np.repeat(mean, self.samples.places, axis=0)
+
+
+def spread_lags(length: int, most: int) -> Int64[np.ndarray, " lags"]:
+    """Choose lags below a length: all of them, or some that become sparser further back.
+
+    Args:
+        length: The number of lags there are.
+        most: The number of lags that may be chosen, at least 1.
+
+    Returns:
+        The lags in order, with 0.
+
+    Examples:
+        >>> spread_lags(4, 9).tolist(), spread_lags(100, 6).tolist()
+        ([0, 1, 2, 3], [0, 1, 3, 9, 30, 99])
+
+    """
+    most = max(1, most)
+    if most >= length:
+        return np.arange(length)
+    if most == 1:
+        return np.zeros(1, dtype=int)
+    dense = max(most, 2)
+    while True:
+        found = np.unique(np.geomspace(1, length, dense).round().astype(int) - 1)
+        if len(found) >= most:
+            return found[:most] if len(found) == most else _thinned(found, most)
+        dense += 1
+
+
+def _thinned(lags: Int64[np.ndarray, " many"], most: int) -> Int64[np.ndarray, " few"]:
+    """Some of the lags, evenly by their place, the first and the last among them."""
+    return lags[np.linspace(0, len(lags) - 1, most).round().astype(int)]

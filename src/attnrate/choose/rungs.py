@@ -1,0 +1,172 @@
+"""The classes of maps on the ladder, and the least squares of each: exact, held out, near and far."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from attnrate.choose.features import Features, Group
+from attnrate.choose.sums import Blocked, Normal
+
+#: The classes of maps, from the poorest to the richest. "causal" and "linear" have a matrix for
+#: each position, which only panels can show.
+Class: TypeAlias = Literal[
+    "nothing",
+    "memoryless linear",
+    "memoryless",
+    "filter",
+    "causal",
+    "linear",
+    "additive",
+    "pairwise",
+]
+CLASSES: tuple[Class, ...] = (
+    "nothing",
+    "memoryless linear",
+    "memoryless",
+    "filter",
+    "causal",
+    "linear",
+    "additive",
+    "pairwise",
+)
+#: What each class is, for people
+WORDS: dict[Class, str] = {
+    "nothing": "a constant",
+    "memoryless linear": "a linear map of the token now",
+    "memoryless": "any function of the token now",
+    "filter": "a linear filter: causal and the same at all times",
+    "causal": "a causal linear map, another at each position",
+    "linear": "any linear map of the sequence",
+    "additive": "a sum of functions of single tokens",
+    "pairwise": "a sum of functions of single tokens and of pairs",
+}
+#: The groups of features of each class that is the same at all times
+GROUPS: dict[Class, tuple[Group, ...]] = {
+    "nothing": ("one",),
+    "memoryless linear": ("one", "now"),
+    "memoryless": ("one", "now", "curved"),
+    "filter": ("one", "now", "past"),
+    "additive": ("one", "now", "past", "curved", "additive"),
+    "pairwise": ("one", "now", "past", "curved", "additive", "pooled", "pairwise"),
+}
+#: Groups that share a weight of their ridge, in the order in which the weights are chosen
+_SHARED: tuple[tuple[Group, ...], ...] = (
+    ("now", "past"),
+    ("curved", "additive"),
+    ("pooled", "pairwise"),
+)
+#: Weights of a ridge, beside columns of variance 1; the last leaves nearly nothing of its columns
+RIDGES = (1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e3)
+#: Powers of (1 + lag) by which a ridge grows with the lag
+_GROWTHS = (0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The least squares of one class, in scaled columns.
+
+    Attributes:
+        columns: The columns of the class.
+        whole: The coefficients of all samples without a ridge, whose error is the least there is.
+        apart: The coefficients for each block, from the other blocks, with a ridge.
+
+    """
+
+    columns: Int64[np.ndarray, " some"]
+    whole: Float64[np.ndarray, "some out"]
+    apart: tuple[Float64[np.ndarray, "some out"], ...]
+
+
+def fit_classes(features: Features, sums: Blocked) -> dict[Class, Fitted]:
+    """Solve the least squares of all classes that are the same at all times.
+
+    The ridge of a block's fit is chosen by the error on the next block, with both left out: first
+    that of the linear columns, then that of functions of single tokens, then that of pairs, so that
+    a richer class begins with what its poorer one has found.
+
+    Args:
+        features: The features.
+        sums: Their sums.
+
+    """
+    chosen = [_ridges(features, sums, block) for block in range(sums.count)]
+    whole = sums.whole()
+    found = {}
+    for name, groups in GROUPS.items():
+        columns = features.columns(*groups)
+        apart = []
+        for block in range(sums.count):
+            rest = sums.beside(block)
+            assert rest is not None  # the ladder has asked before
+            apart.append(rest.of(columns).solve(chosen[block][name][columns]))
+        exact = whole.of(columns).solve(np.zeros(len(columns)))
+        found[name] = Fitted(columns, exact, tuple(apart))
+    return found
+
+
+def _ridges(
+    features: Features, sums: Blocked, block: int
+) -> dict[Class, Float64[np.ndarray, " columns"]]:
+    """The ridge of each class for the fit that is judged on one block."""
+    after = (block + 1) % sums.count
+    rest, watched = sums.beside(block, after), sums.block(after)
+    groups = np.array(features.groups)
+    known = np.zeros(len(groups))
+    ridges: dict[Class, Float64[np.ndarray, " columns"]] = {}
+    assert rest is not None
+    for stage, classes in zip(
+        _SHARED,
+        (("filter", "memoryless linear"), ("additive", "memoryless"), ("pairwise",)),
+        strict=True,
+    ):
+        free = np.isin(groups, stage)
+        for name in classes:
+            columns = features.columns(*GROUPS[name])
+            mine, judged = rest.of(columns), watched.of(columns)
+            options = [
+                np.where(free, weight * (1.0 + features.column_lags) ** growth, known)
+                for weight in RIDGES
+                for growth in (_GROWTHS if name in ("filter", "additive") else (0.0,))
+            ]
+            errors = [judged.error(mine.solve(option[columns])) for option in options]
+            ridges[name] = options[int(np.argmin(errors))]
+        known = ridges[classes[0]]
+    return ridges | {"nothing": np.zeros(len(groups))}
+
+
+def near_and_far(
+    features: Features, sums: Blocked
+) -> tuple[list[Float64[np.ndarray, "some out"]], list[Float64[np.ndarray, "some out"]]] | None:
+    """Fit the filter for each block from the two blocks next to it, and from the two farthest.
+
+    Where the data have one law at all times, both are equally good on average.
+
+    Args:
+        features: The features.
+        sums: Their sums, in the order of time.
+
+    Returns:
+        The coefficients of the filter's columns for each block, from near and from far; None if
+        there are too few samples for either.
+
+    """
+    columns = features.columns(*GROUPS["filter"])
+    ridge = np.full(len(columns), 1e-2)
+    ridge[0] = 0.0
+    near, far = [], []
+    for block in range(sums.count):
+        others = sorted((b for b in range(sums.count) if b != block), key=lambda b: abs(b - block))
+        pair = [sums.beside(block, of=tuple(some)) for some in (others[:2], others[-2:])]
+        if any(each is None for each in pair):
+            return None
+        one, two = (_require(each).of(columns) for each in pair)
+        near.append(one.solve(ridge))
+        far.append(two.solve(ridge))
+    return near, far
+
+
+def _require(sums: Normal | None) -> Normal:
+    assert sums is not None
+    return sums
