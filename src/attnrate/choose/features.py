@@ -13,8 +13,9 @@ from numpy.polynomial.legendre import legvander
 from attnrate.choose.samples import Samples
 
 #: Kinds of features: a constant; the token now and those before it as they are; functions of the
-#: token now; functions of single tokens; products of functions of two tokens
-Group = Literal["one", "now", "past", "curved", "additive", "pairwise", "pooled"]
+#: token now; functions of single tokens, and their means over all tokens; products of a function of
+#: the token now with such a mean, and of functions of two tokens
+Group = Literal["one", "now", "past", "curved", "additive", "mean", "pooled", "pairwise"]
 
 #: Features of each kind at most, so that the sums of a whole ladder fit into memory
 MOST = {"linear": 1400, "additive": 400, "pooled": 256, "products": 190}
@@ -35,10 +36,13 @@ class Features:
 
     Args:
         samples: The samples.
+        known: Sorted values of each coordinate, among which ranks are taken; by default those of
+            the samples themselves.
 
     """
 
     samples: Samples
+    known: tuple[Float64[np.ndarray, " values"], ...] | None = None
 
     @cached_property
     def lags(self) -> Int64[np.ndarray, " lags"]:
@@ -48,7 +52,7 @@ class Features:
 
     @cached_property
     def curved_lags(self) -> Int64[np.ndarray, " lags"]:
-        """The lags at which single tokens go through functions; they become sparser further back."""
+        """The lags at which single tokens go through functions; sparser further back."""
         return spread_lags(self.samples.length, MOST["additive"] // (self.samples.d * self._few))
 
     @cached_property
@@ -59,8 +63,9 @@ class Features:
 
     @property
     def _few(self) -> int:
-        """The number of functions of a coordinate at another time."""
-        return 4 if self.samples.d <= 2 else 3
+        """The number of functions of a coordinate at another time: more where there is room."""
+        room = MOST["additive"] // (self.samples.d * self.samples.length)
+        return min(max(room, 4 if self.samples.d <= 2 else 3), self._many)
 
     @property
     def _many(self) -> int:
@@ -77,10 +82,7 @@ class Features:
         """The functions P_j(u), j = 1, 2, …, of each coordinate of each row."""
         x = self.samples.x
         result = np.empty((*x.shape, self._many))
-        for each in range(x.shape[1]):
-            known = np.sort(x[:, each])
-            if len(known) > _KNOTS:
-                known = known[np.linspace(0, len(known) - 1, _KNOTS).round().astype(int)]
+        for each, known in enumerate(self.known or sorted_values(x)):
             # the middle rank, so that equal values have equal ranks
             below = np.searchsorted(known, x[:, each], "left")
             rank = (below + np.searchsorted(known, x[:, each], "right")) / len(known) - 1
@@ -127,7 +129,7 @@ class Features:
         ]
         for lag in self.curved_lags[1:]:
             found += [("additive", int(lag), name) for name in names for _ in range(self._few)]
-        found += [("additive", 0, f"mean of {name}") for name in names for _ in range(self._few)]
+        found += [("mean", 0, f"mean of {name}") for name in names for _ in range(self._few)]
         found += [("pooled", 0, "pooled")] * (self._pooled * self.samples.d) ** 2
         count = len(self.product_lags) * self.samples.d
         # products of coordinates of one token are among the curved ones
@@ -188,17 +190,35 @@ class Features:
         samples = self.samples
         first = samples.starts[which]
         if not samples.whole:
-            return rows[first[:, None] + samples.length - 1 - lags]
+            return np.asarray(rows[first[:, None] + samples.length - 1 - lags])
         place = np.arange(samples.length)[:, None] - lags
         found = rows[first[:, None, None] + np.maximum(place, 0)]
         found[:, place < 0] = 0.0
-        return found.reshape(-1, len(lags), *rows.shape[1:])
+        return np.asarray(found.reshape(-1, len(lags), *rows.shape[1:]))
 
     def _means(self, which: Int64[np.ndarray, " some"]) -> Float64[np.ndarray, "points d many"]:
         """The means of the functions over all tokens of a sample."""
         first = self.samples.starts[which]
         mean = (self._sums[first + self.samples.length] - self._sums[first]) / self.samples.length
         return np.repeat(mean, self.samples.places, axis=0)
+
+
+def sorted_values(
+    x: Float64[np.ndarray, "rows d"],
+) -> tuple[Float64[np.ndarray, " values"], ...]:
+    """Sort the values of each coordinate, evenly thinned out where there are many.
+
+    Args:
+        x: The tokens.
+
+    """
+    found = []
+    for each in range(x.shape[1]):
+        known = np.sort(x[:, each])
+        if len(known) > _KNOTS:
+            known = known[np.linspace(0, len(known) - 1, _KNOTS).round().astype(int)]
+        found.append(known)
+    return tuple(found)
 
 
 def spread_lags(length: int, most: int) -> Int64[np.ndarray, " lags"]:
@@ -231,4 +251,4 @@ def spread_lags(length: int, most: int) -> Int64[np.ndarray, " lags"]:
 
 def _thinned(lags: Int64[np.ndarray, " many"], most: int) -> Int64[np.ndarray, " few"]:
     """Some of the lags, evenly by their place, the first and the last among them."""
-    return lags[np.linspace(0, len(lags) - 1, most).round().astype(int)]
+    return np.asarray(lags[np.linspace(0, len(lags) - 1, most).round().astype(int)])

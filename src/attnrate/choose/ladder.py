@@ -5,15 +5,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64
-from scipy import stats
+from jaxtyping import Int64
 
 from attnrate.choose.features import Features
 from attnrate.choose.folds import units
+from attnrate.choose.judged import Coupling, Errors, judge, ratio
+from attnrate.choose.kernel import Kernel, kernel_of
+from attnrate.choose.least_squares import LeastSquares, least_squares
 from attnrate.choose.positions import ByPosition, by_position
-from attnrate.choose.rungs import CLASSES, WORDS, Class, Fitted, fit_classes, near_and_far
+from attnrate.choose.rungs import CLASSES, WORDS, Class, fit_classes, near_and_far
 from attnrate.choose.samples import Samples
-from attnrate.choose.sums import Blocked, Scaled, scaled, sums
+from attnrate.choose.sums import scaled, sums
 from attnrate.errors import InputError
 from attnrate.progress import Progress
 from attnrate.statistics import Interval
@@ -49,22 +51,6 @@ class Rung:
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
-    """Squared errors summed over independent units, by class.
-
-    Attributes:
-        held: The sum over each unit of the errors of samples that were held out.
-        inside: The sum over each unit of the errors of the least squares of all samples.
-        points: The number of points of each unit.
-
-    """
-
-    held: dict[Class, Float64[np.ndarray, " units"]]
-    inside: dict[Class, Float64[np.ndarray, " units"]]
-    points: Int64[np.ndarray, " units"]
-
-
-@dataclass(frozen=True, eq=False)
 class Ladder:
     """The floors of classes of maps, from the poorest to the richest, with what they say.
 
@@ -75,6 +61,9 @@ class Ladder:
         errors: The squared errors from which all of this follows.
         drift: The ratio of the errors of filters that were fitted far in time to those that were
             fitted nearby; 1 where the data have one law at all times. None for panels.
+        coupling: What functions of single tokens leave of products of tokens.
+        kernel: The kernel of the best linear filter.
+        models: The least squares of the classes that are the same at all times, for use.
 
     """
 
@@ -82,6 +71,9 @@ class Ladder:
     variance: float
     errors: Errors = field(repr=False)
     drift: Interval | None
+    coupling: Coupling
+    kernel: Kernel = field(repr=False)
+    models: dict[Class, LeastSquares] = field(repr=False)
 
     def __getitem__(self, name: Class) -> Rung:
         """The rung of one class."""
@@ -119,24 +111,6 @@ class Ladder:
         )
 
 
-def ratio(
-    sums: Float64[np.ndarray, " units"], points: Int64[np.ndarray, " units"], unit: float
-) -> Interval:
-    """Return the mean of something over points, with an interval over independent units.
-
-    Args:
-        sums: The sum of it over the points of each unit.
-        points: The number of points of each unit.
-        unit: What the result is divided by.
-
-    """
-    count = len(points)
-    value = float(sums.sum() / points.sum())
-    off = (sums - value * points) / points.mean()
-    half = float(stats.t.ppf(0.975, max(1, count - 1)) * off.std(ddof=1) / math.sqrt(count))
-    return Interval(value / unit, (value - half) / unit, (value + half) / unit, count)
-
-
 def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> Ladder:
     """Compute what the best map of each class would leave of the variance.
 
@@ -164,9 +138,12 @@ def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> 
         fitted = fit_classes(features, made)
         shown.at("ladder · errors", 0.6)
         apart = None if samples.whole else near_and_far(features, made)
-        errors, drift = _errors(samples, data, made, fitted, apart, where)
+        judged = judge(features, data, made, fitted, apart, where, seed)
+        errors = judged.errors
         if samples.whole:
             errors = _with_positions(errors, by_position(samples, BLOCKS, seed), where)
+        shown.at("ladder · kernel", 0.9)
+        kernel = kernel_of(features, data, made, where)
     points = errors.points
     # the error of the best constant inside is the variance
     variance = float(errors.inside["nothing"].sum() / points.sum())
@@ -183,7 +160,8 @@ def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> 
         for name in CLASSES
         if name in errors.held
     )
-    return Ladder(rungs, variance, errors, drift)
+    models = {name: least_squares(features, data, one) for name, one in fitted.items()}
+    return Ladder(rungs, variance, errors, judged.drift, judged.coupling, kernel, models)
 
 
 def _require_enough(samples: Samples, count: int) -> None:
@@ -200,53 +178,8 @@ def _too_few(samples: Samples, count: int) -> InputError:
     )
 
 
-def _errors(
-    samples: Samples,
-    data: Scaled,
-    made: Blocked,
-    fitted: dict[Class, Fitted],
-    apart: tuple[list[Float64[np.ndarray, "some out"]], list[Float64[np.ndarray, "some out"]]]
-    | None,
-    where: Int64[np.ndarray, " samples"],
-) -> tuple[Errors, Interval | None]:
-    """The squared errors of all classes by unit, and of filters from near against those from far."""
-    count = int(where.max()) + 1
-    names = [*fitted]
-    width, out = data.width, samples.out
-    kinds = 2 * len(names) + (0 if apart is None else 2)
-    found = np.zeros((kinds, count))
-    points = np.zeros(count, dtype=np.int64)
-    for block in range(made.count):
-        # one product of a batch with the coefficients of all classes side by side
-        theta = np.zeros((width, kinds, out))
-        for number, name in enumerate(names):
-            theta[fitted[name].columns, 2 * number] = fitted[name].apart[block]
-            theta[fitted[name].columns, 2 * number + 1] = fitted[name].whole
-        if apart is not None:
-            theta[fitted["filter"].columns, -2] = apart[0][block]
-            theta[fitted["filter"].columns, -1] = apart[1][block]
-        flat = theta.reshape(width, -1)
-        for some, x, y in data.batches(np.flatnonzero(made.numbers == block)):
-            off = (x @ flat).reshape(len(y), kinds, out) - y[:, None]
-            square = (off**2).sum(-1)
-            unit = np.repeat(where[some], samples.places)
-            for kind in range(kinds):
-                found[kind] += np.bincount(unit, square[:, kind], count)
-            points += np.bincount(unit, minlength=count)
-    errors = Errors(
-        {name: found[2 * number] for number, name in enumerate(names)},
-        {name: found[2 * number + 1] for number, name in enumerate(names)},
-        points,
-    )
-    if apart is None:
-        return errors, None
-    near, far = found[-2], found[-1]
-    apart_by = ratio(far - near, points, float(near.sum() / points.sum()))
-    return errors, Interval(1 + apart_by.value, 1 + apart_by.low, 1 + apart_by.high, apart_by.count)
-
-
 def _with_positions(
-    errors: Errors, more: dict[str, ByPosition], where: Int64[np.ndarray, " samples"]
+    errors: Errors, more: dict[Class, ByPosition], where: Int64[np.ndarray, " samples"]
 ) -> Errors:
     """The errors with those of maps by position."""
     count = len(errors.points)

@@ -1,13 +1,12 @@
 """Linear maps with a matrix for each position of a sequence: causal ones, and any."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64, Int64
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from attnrate.choose.rungs import RIDGES
+from attnrate.choose.rungs import RIDGES, Class
 from attnrate.choose.samples import Samples
 from attnrate.choose.sums import NONE, Normal, sums
 from attnrate.choose.sums import scaled as scaled_columns
@@ -30,10 +29,8 @@ class ByPosition:
     held: Float64[np.ndarray, " samples"]
 
 
-def by_position(
-    samples: Samples, count: int, seed: int
-) -> dict[Literal["causal", "linear"], ByPosition]:
-    """Fit the causal and the any-linear maps of a panel, with a matrix and a constant each position.
+def by_position(samples: Samples, count: int, seed: int) -> dict[Class, ByPosition]:
+    """Fit the causal and any linear maps of a panel, with a matrix and a constant per position.
 
     Args:
         samples: A panel.
@@ -54,12 +51,14 @@ def by_position(
         ),
     )
     blocked = sums(data, count, seed)
-    _, x, y = _all(data.batches(np.arange(samples.count)))
+    batches = [*data.batches(np.arange(samples.count))]
+    x, y = (np.concatenate([batch[part] for batch in batches]) for part in (1, 2))
     # the outputs of each position follow those of the position before; so do the coordinates
     out = samples.y.shape[1]
     ends = 1 + samples.d * np.arange(1, samples.length + 1)
-    found: dict[Literal["causal", "linear"], ByPosition] = {}
-    for name in ("causal", "linear"):
+    found: dict[Class, ByPosition] = {}
+    classes: tuple[Class, Class] = ("causal", "linear")
+    for name in classes:
         last = ends if name == "causal" else np.full(samples.length, data.width)
         theta = _solved(blocked.whole(), 0.0, last, out)
         inside = ((y - x @ theta) ** 2).sum(1)
@@ -76,7 +75,7 @@ def by_position(
             theta = _solved(rest, ridge, last, out)
             mine = blocked.numbers == block
             held[mine] = ((y[mine] - x[mine] @ theta) ** 2).sum(1)
-        found[name] = ByPosition(inside, held)  # type: ignore[index]
+        found[name] = ByPosition(inside, held)
     return found
 
 
@@ -95,11 +94,6 @@ def _flat(samples: Samples) -> Samples:
         inputs=tuple(map(str, range(samples.length * samples.d))),
         outputs=tuple(map(str, range(samples.length * samples.y.shape[1]))),
     )
-
-
-def _all(batches):  # type: ignore[no-untyped-def]
-    """The batches in one."""
-    return tuple(np.concatenate(parts) for parts in zip(*batches, strict=True))
 
 
 def _ridge(

@@ -47,7 +47,7 @@ class Samples:
     @property
     def d(self) -> int:
         """The number of coordinates of a token."""
-        return self.x.shape[1]
+        return int(self.x.shape[1])
 
     @property
     def places(self) -> int:
@@ -57,7 +57,7 @@ class Samples:
     @property
     def out(self) -> int:
         """The number of coordinates of an output."""
-        return self.y.shape[1] * max(self.horizon, 1)
+        return int(self.y.shape[1]) * max(self.horizon, 1)
 
     @property
     def reach(self) -> int:
@@ -71,7 +71,7 @@ class Samples:
             which: The numbers of the samples.
 
         """
-        return self.x[self.starts[which, None] + np.arange(self.length)]
+        return np.asarray(self.x[self.starts[which, None] + np.arange(self.length)])
 
     def truth(self, which: Int64[np.ndarray, " some"]) -> Float64[np.ndarray, "some places out"]:
         """Give the outputs that are wanted for some samples.
@@ -82,10 +82,10 @@ class Samples:
         """
         first = self.starts[which, None]
         if self.whole:
-            return self.y[first + np.arange(self.length)]
+            return np.asarray(self.y[first + np.arange(self.length)])
         last = first + self.length - 1
         ahead = np.arange(1, self.horizon + 1) if self.horizon else np.zeros(1, dtype=int)
-        return self.y[last + ahead].reshape(len(which), 1, -1)
+        return np.asarray(self.y[last + ahead].reshape(len(which), 1, -1))
 
     def moments(self) -> tuple[Float64[np.ndarray, " samples"], Float64[np.ndarray, " samples"]]:
         """Give the first and the last time that each sample needs, what is wanted included."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from scipy.linalg import cho_factor, cho_solve
 
 from attnrate.choose.folds import blocks, held_out
@@ -144,7 +144,7 @@ class Blocked:
     numbers: Int64[np.ndarray, " samples"]
     pieces: tuple[Normal, ...]
     own: Int64[np.ndarray, " pieces"]
-    barred: np.ndarray
+    barred: Bool[np.ndarray, "pieces blocks"]
 
     def whole(self) -> Normal:
         """The sums over all samples."""
@@ -167,7 +167,7 @@ class Blocked:
             The sums; None if nothing is left.
 
         """
-        free = ~self.barred[:, list(numbers)].any(1)
+        free = np.asarray(~self.barred[:, list(numbers)].any(1))
         if of is not None:
             free &= np.isin(self.own, of)
         kept = [one for one, taken in zip(self.pieces, free, strict=True) if taken]
