@@ -1,0 +1,180 @@
+"""Verdicts, with their reasons as sentences: first by the ladder alone, then by the race."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from attnrate.choose.enough import beaten, enough
+from attnrate.choose.ladder import Ladder
+from attnrate.choose.rungs import Class
+from attnrate.statistics import Interval
+
+#: What an answer can be
+Verdict: TypeAlias = Literal[
+    "nothing", "memoryless", "linear", "short-memory", "pairwise", "tie", "cannot-tell"
+]
+#: What each verdict means, for people
+MEANING: dict[Verdict, str] = {
+    "nothing": "There is nothing to learn.",
+    "memoryless": "The token now is enough.",
+    "linear": "A linear map is enough.",
+    "short-memory": "Functions of single tokens are enough: no need of attention.",
+    "pairwise": "Pairs of tokens matter: attention is worth its cost.",
+    "tie": "No difference between models: take the cheapest.",
+    "cannot-tell": "These data cannot tell.",
+}
+#: The verdict for each class that can be enough
+_OF: dict[Class, Verdict] = {
+    "nothing": "nothing",
+    "memoryless linear": "memoryless",
+    "memoryless": "memoryless",
+    "filter": "linear",
+    "causal": "linear",
+    "linear": "linear",
+    "additive": "short-memory",
+    "pairwise": "pairwise",
+}
+#: Drift from which no answer is given: filters fitted far away have surely more than this many
+#: times the error of those fitted nearby
+_SURE_DRIFT = 1.1
+#: and on average at least this many times
+_DRIFT = 1.25
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A verdict with its reasons.
+
+    Attributes:
+        verdict: The verdict.
+        because: The reasons, as sentences with their numbers.
+        enough: The simplest class of maps that no other beats; None where that cannot be told.
+
+    """
+
+    verdict: Verdict
+    because: tuple[str, ...]
+    enough: Class | None
+
+    @property
+    def curved(self) -> bool:
+        """Whether a non-linear map with memory is better than all simpler ones, so race."""
+        return self.enough in ("additive", "pairwise")
+
+
+def cannot_tell(reasons: tuple[str, ...]) -> Conclusion:
+    """Conclude that no answer can be given.
+
+    Args:
+        reasons: Why not, as sentences.
+
+    """
+    return Conclusion("cannot-tell", reasons, None)
+
+
+def by_ladder(ladder: Ladder) -> Conclusion:
+    """Conclude from a ladder alone.
+
+    Args:
+        ladder: The ladder.
+
+    """
+    drift = ladder.drift
+    if drift is not None and drift.low > _SURE_DRIFT and drift.value > _DRIFT:
+        return cannot_tell(
+            (
+                f"A linear filter that was fitted far away in time has {_times(drift)} the error "
+                "of one that was fitted nearby: the data change with time, so that no answer from "
+                "the past holds for the future. Take a stretch with one law, or add what changes "
+                "as a column.",
+            )
+        )
+    name = enough(ladder)
+    because = [_left(ladder, name)]
+    if name == "nothing":
+        best = min(ladder.rungs[1:], key=lambda rung: rung.upper.value)
+        because = [
+            f"No class of maps leaves surely less than a constant; {best.words} leaves "
+            f"{share(best.upper)} of the variance on what was held out."
+        ]
+    else:
+        simpler = _best(
+            ladder, [rung.name for rung in ladder.rungs if beaten(ladder, rung.name, name)]
+        )
+        if simpler is not None:
+            because.append(
+                f"It explains {share(ladder.gain(simpler, name))} of the variance more than "
+                f"{ladder[simpler].words}."
+            )
+        richer = [
+            rung.name for rung in ladder.rungs if _order(ladder, rung.name) > _order(ladder, name)
+        ]
+        best_richer = _best(ladder, richer)
+        if best_richer is not None:
+            because.append(
+                f"Nothing richer is surely better: {ladder[best_richer].words} explains "
+                f"{share(ladder.gain(name, best_richer))} more."
+            )
+    if name in ("filter", "memoryless linear") and ladder.kernel.reach >= 0:
+        because.append(_reach(ladder))
+    because.append(_pairs(ladder))
+    if drift is not None and drift.low > 1 and drift.value > 1.05:
+        because.append(
+            f"The data change somewhat with time: filters fitted far away have {_times(drift)} the "
+            "error of those fitted nearby."
+        )
+    return Conclusion(_OF[name], tuple(because), name)
+
+
+def _order(ladder: Ladder, name: Class) -> int:
+    return [rung.name for rung in ladder.rungs].index(name)
+
+
+def _best(ladder: Ladder, names: list[Class]) -> Class | None:
+    return min(names, key=lambda name: ladder[name].upper.value, default=None)
+
+
+def _left(ladder: Ladder, name: Class) -> str:
+    rung = ladder[name]
+    words = rung.words[0].upper() + rung.words[1:]
+    return (
+        f"{words} leaves {share(rung.upper)} of the variance on what was held out; the best of its "
+        f"kind leaves at least {100 * rung.lower.low:.3g} %."
+    )
+
+
+def _reach(ladder: Ladder) -> str:
+    kernel = ladder.kernel
+    text = f"Its kernel reaches back {kernel.reach} token{'s' if kernel.reach != 1 else ''}"
+    if kernel.complexity is not None:
+        text += f"; {kernel.complexity.note.rstrip('.')}, C_RNN = {kernel.complexity.value:.3g}"
+    return text + "."
+
+
+def _pairs(ladder: Ladder) -> str:
+    gain = ladder.gain("additive", "pairwise")
+    if beaten(ladder, "additive", "pairwise"):
+        rank = ladder.coupling.rank
+        found = f" About {rank} singular values of the coupling stand out of noise." if rank else ""
+        return (
+            f"Pairs of tokens explain {share(gain)} of the variance beyond functions of single "
+            f"tokens: attention has something to do.{found}"
+        )
+    return (
+        f"Pairs of tokens explain {share(gain)} of the variance beyond functions of single tokens: "
+        "attention has nothing sure to do."
+    )
+
+
+def share(part: Interval) -> str:
+    """Say a share of the variance with its interval, in per cent.
+
+    Args:
+        part: The share.
+
+    """
+    value, low, high = (100 * each for each in (part.value, part.low, part.high))
+    return f"{value:.3g} % [{low:.3g}, {high:.3g}]"
+
+
+def _times(factor: Interval) -> str:
+    return f"{factor.value:.3g} [{factor.low:.3g}, {factor.high:.3g}] times"
