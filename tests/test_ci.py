@@ -10,7 +10,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FETCH = ROOT / ".ci" / "fetch.py"
-COMMANDS = ("attnrate data translation", "attnrate data cifar10", "attnrate data weights minilm")
+COMMANDS = (
+    "attnrate data translation",
+    "attnrate data cifar10",
+    "attnrate data weights minilm",
+    "attnrate data series glucose",
+)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ EXPLAINED = [name for name in CALLED if name not in ERRORS]
 #: Examples that train on downloaded data
 ON_REAL_DATA = {
     *("train", "trained", "Trained", "photographs", "sentences"),
-    *("model_weights", "sample_text"),
+    *("model_weights", "sample_text", "sample_series"),
 }
 #: An error shows whatever it was given
 ERROR_VALUES = {("InputError", "value")}

@@ -223,6 +223,7 @@ from .training.sentences import score_translations as score_translations
 from .training.sentences import sentences as sentences
 from .training.sentences import train_on_sentences as train_on_sentences
 from .data.registry import FetchError as FetchError
+from .data.series import sample_series as sample_series
 from .data.text import sample_text as sample_text
 from .data.weights import model_weights as model_weights
 

@@ -45,6 +45,7 @@ def test_commands_and_options_complete() -> None:
         (("train", "cifar10", "--precision", "b"), ["bfloat16"]),
         (("sweep", "spec.toml", "--engine", "ra"), ["ray", "ray://"]),
         (("data", "weights", "minil"), ["minilm"]),
+        (("data", "series", "s"), ["solar-and-wind", "sea-temperature", "soil-moisture", "spikes"]),
         (("fit", "model.kind=tr"), ["model.kind=transformer"]),
         (("fit", "model.kind", "=", "tr"), ["transformer"]),
         (("bracket", "target.k"), ["target.kind="]),

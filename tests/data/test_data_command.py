@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import warm_commands
 
+from attnrate.data.series import RULES as SERIES_RULES
+from attnrate.data.series_table import SERIES
 from attnrate.data.translation import RULES, SPLITS
 
 
@@ -46,6 +48,33 @@ def test_the_text_is_printed(attnrate, tmp_path):
     folder.mkdir(parents=True)
     assert attnrate("text", "--megabytes", "3", new=True).stdout == f"{folder / 'text.txt'}\n"
     assert "licence" in json.loads(attnrate("text", "--megabytes", "3", "--json").stdout)
+
+
+def test_all_series_are_listed_without_a_name_a_line_each(attnrate, tmp_path):
+    folder = tmp_path / "attnrate-cache" / "series" / f"rules-{SERIES_RULES}"
+    folder.mkdir(parents=True)
+    (folder / "glucose.csv").write_text("time,glucose,current\n")
+    lines = attnrate("series", new=True).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [*SERIES]
+    assert "glucose          52,281 x 3 " in lines[7]
+    listed = json.loads(attnrate("series", "--json").stdout)["series"]
+    assert {row["name"] for row in listed if row["cached"]} == {"glucose"}
+    assert all(row["licence"] and row["source"] for row in listed)
+
+
+def test_a_series_is_told_with_what_was_changed_and_a_command_to_try(attnrate, tmp_path):
+    file = tmp_path / "attnrate-cache" / "series" / f"rules-{SERIES_RULES}" / "glucose.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("time,glucose,current\n2010-03-24T09:51:00,258,\n2010-03-24T09:56:00,260,3\n")
+    lines = attnrate("series", "glucose").stdout.splitlines()
+    assert lines[0] == str(file)
+    assert lines[1:3] == ["2 rows x 3 columns: time, glucose, current", "missing: current 1"]
+    assert "changed: the sensor's current is missing where the original says nil" in lines
+    assert any(line.startswith("licence: public domain") for line in lines)
+    assert lines[-1] == f"try: attnrate choose {file} --target glucose --horizon 12"
+    told = json.loads(attnrate("series", "glucose", "--json").stdout)
+    assert (told["file"], told["missing"], told["rows"]) == (str(file), {"current": 1}, 2)
+    assert told["column_names"] == ["time", "glucose", "current"]
 
 
 @pytest.mark.slow
@@ -114,6 +143,8 @@ def test_without_a_client_the_way_out_is_told(attnrate, name, said):
         (("weights", "nothing"), 2, "Choose one of minilm"),
         (("text", "--megabytes", "0"), 2, "megabytes must be"),
         (("weights", "minilm"), 1, "put it into"),
+        (("series", "glucos"), 2, "Did you mean 'glucose'? Known: appliances, "),
+        (("series", "glucose"), 1, "Or get bokeh_sampledata-"),
     ],
 )
 def test_wrong_requests_and_failures_are_told_apart(attnrate, words, code, said):

@@ -1,6 +1,6 @@
 """Real data for tests: what the cache holds, and nothing else; a test fetches none of it.
 
-The smallest of these data are 80 MB, so each would take longer than all tests of its file. They are
+Most of these data are 80 MB or more, so each would take longer than all tests of its file. They are
 fetched before, by the commands that a skipped test names or by `.ci/fetch.py`, which fails where
 data could not be had though their registry answers.
 """

@@ -54,6 +54,13 @@ def weight_names(typed: str) -> list[str]:
     return _starting(typed, WEIGHTS)
 
 
+def series_names(typed: str) -> list[str]:
+    """Complete the short name of a time series that `attnrate data series` fetches."""
+    from attnrate.data.series_table import SERIES
+
+    return _starting(typed, SERIES)
+
+
 def settings(context: typer.Context, typed: str) -> list[str]:
     """Complete a setting NAME=VALUE of a fit: its name, or the value of a `kind` or a recipe."""
     before: list[str] = [*(context.params.get("settings") or ())]

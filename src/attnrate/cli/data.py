@@ -1,11 +1,12 @@
-"""The commands of attnrate data: they fetch real models, text, images and sentence pairs."""
+"""The commands of attnrate data: real models, text, time series, images and sentence pairs."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnrate.cli.completing import weight_names
+from attnrate.cli.completing import series_names, weight_names
 from attnrate.cli.output import (
     Command,
     Commands,
@@ -18,6 +19,7 @@ from attnrate.cli.output import (
 from attnrate.errors import InputError, require_whole
 
 if TYPE_CHECKING:
+    from attnrate.data.series_table import Series
     from attnrate.data.weights import Weights
 
 
@@ -100,6 +102,68 @@ def text_command(
 
     file = str(sample_text(megabytes))
     _show(as_json, {"file": file, "source": SOURCE, "licence": LICENCE}, file)
+
+
+@data.command("series", cls=Fetch, epilog="Example: attnrate data series glucose")
+def series_command(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="The short name of a series (default: list all series).",
+            metavar="NAME",
+            autocompletion=series_names,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch a real time series and print the path of its CSV file; without a name, list all.
+
+    Values are those of the package; what was made of them is printed as "changed". The last line is
+    a command to try on the series.
+    """
+    from attnrate.data.series import file_of, sample_series, shape_of
+    from attnrate.data.series_table import SERIES
+
+    if name is None:
+        entries = SERIES.values()
+        rows = [_series(one) | {"cached": file_of(one.name).is_file()} for one in entries]
+        lines = (f"{one.name:<16}{one.rows:>7,} x {one.columns:<3} {one.about}" for one in entries)
+        _show(as_json, {"series": rows}, *lines)
+        return
+    file = sample_series(name)
+    entry, shape = SERIES[name], shape_of(file)
+    tried = ("attnrate", "choose", str(file), "--target", entry.target)
+    command = shlex.join((*tried, "--horizon", str(entry.horizon)))
+    missing = ", ".join(f"{column} {count:,}" for column, count in shape.missing.items())
+    values = _series(entry) | {
+        "file": str(file),
+        "rows": shape.rows,
+        "columns": len(shape.columns),
+        "column_names": shape.columns,
+        "missing": shape.missing,
+        "try": command,
+    }
+    _show(
+        as_json,
+        values,
+        str(file),
+        f"{shape.rows:,} rows x {len(shape.columns)} columns: {', '.join(shape.columns)}",
+        f"missing: {missing or 'none'}",
+        *(f"changed: {clause}" for clause in entry.changed),
+        *(f"note: {clause}" for clause in entry.notes),
+        f"source: {entry.source} ({entry.package.name} {entry.package.version})",
+        f"licence: {entry.licence}",
+        f"try: {command}",
+    )
+
+
+def _series(entry: "Series") -> dict[str, object]:
+    """What a time series is, as JSON values."""
+    told = ("name", "about", "rows", "columns", "target", "horizon", "source", "licence")
+    return {name: getattr(entry, name) for name in (*told, "changed", "notes")} | {
+        "package": f"{entry.package.name} {entry.package.version}",
+        "download_mb": round(entry.package.size / 1e6),
+    }
 
 
 @data.command("cifar10", cls=Fetch, epilog="Example: attnrate data cifar10 --photos photos")

@@ -6,6 +6,7 @@
   making it.
 - weights.py: models by short names. text.py: running text. cifar10.py: photographs, from a hub or
   a package.
+- series.py: time series by short names, which series_table.py lists and series_readers.py reads.
 - translation.py: English-German pairs. catalogues.py finds messages in Debian packages, clean.py
   makes sentences of them; gather.py fetches many packages while readers.py reads others. bpe.py:
   their vocabulary.
