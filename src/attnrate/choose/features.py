@@ -18,7 +18,7 @@ from attnrate.choose.samples import Samples
 Group = Literal["one", "now", "past", "curved", "additive", "mean", "pooled", "pairwise"]
 
 #: Features of each kind at most, so that the sums of a whole ladder fit into memory
-MOST = {"linear": 1400, "additive": 400, "pooled": 256, "products": 190}
+MOST = {"linear": 1400, "additive": 400, "pooled": 300, "products": 190, "places": 128}
 #: Values of a coordinate from which its ranks are interpolated
 _KNOTS = 4096
 
@@ -72,15 +72,31 @@ class Features:
         """The number of functions of a coordinate of the token now."""
         return 8 if self.samples.d <= 2 else 5
 
+    @cached_property
+    def pooled(self) -> tuple[int, int, int, int]:
+        """How many functions pooled products have: of a coordinate, and products of coordinates.
+
+        The first two numbers are those of the token now, the others those in means.
+        """
+        d = self.samples.d
+        pairs = d * (d - 1) // 2
+        for degree in range(5, 0, -1):
+            if (d * degree + pairs) ** 2 <= MOST["pooled"]:
+                return degree, pairs, degree, pairs
+        if d * (d + pairs) <= MOST["pooled"]:
+            return 1, 0, 1, pairs
+        return (1, 0, 1, 0) if d * d <= MOST["pooled"] else (0, 0, 0, 0)
+
     @property
-    def _pooled(self) -> int:
-        """The number of functions of a coordinate in pooled products."""
-        return max(1, min(5, math.isqrt(MOST["pooled"]) // self.samples.d))
+    def queries(self) -> int:
+        """The number of functions of the token now in pooled products."""
+        return self.samples.d * self.pooled[0] + self.pooled[1]
 
     @cached_property
     def functions(self) -> Float64[np.ndarray, "rows d many"]:
         """The functions P_j(u), j = 1, 2, …, of each coordinate of each row."""
-        x = self.samples.x
+        # no sample has a row with a missing value
+        x = np.nan_to_num(self.samples.x)
         result = np.empty((*x.shape, self._many))
         for each, known in enumerate(self.known or sorted_values(x)):
             # the middle rank, so that equal values have equal ranks
@@ -90,10 +106,23 @@ class Features:
         return result
 
     @cached_property
-    def _sums(self) -> Float64[np.ndarray, "rows_and_one d many"]:
-        """Sums of the functions over all rows before each row."""
-        zero = np.zeros((1, *self.functions.shape[1:]))
-        return np.concatenate([zero, self.functions.cumsum(0)])
+    def crosses(self) -> Float64[np.ndarray, "rows pairs"]:
+        """The products of the first functions of two coordinates of a row."""
+        one, two = np.triu_indices(self.samples.d, 1)
+        return self.functions[:, one, 0] * self.functions[:, two, 0]
+
+    @cached_property
+    def _sums(self) -> Float64[np.ndarray, "rows_and_one functions"]:
+        """Sums of the functions and of the products over all rows before each row."""
+        made = self.functions.reshape(len(self.functions), -1)
+        every = np.concatenate([made, self.crosses], axis=1)
+        return np.concatenate([np.zeros((1, every.shape[1])), every.cumsum(0)])
+
+    @property
+    def _places(self) -> int:
+        """The number of positions that have a constant of their own, beside the common one."""
+        samples = self.samples
+        return samples.places - 1 if samples.places <= MOST["places"] else 0
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -118,7 +147,7 @@ class Features:
     def _columns(self) -> list[tuple[Group, int, str]]:
         """The group, the lag and the name of each column, in the order in which `of` makes them."""
         names = self.samples.inputs
-        found: list[tuple[Group, int, str]] = [("one", 0, "1")]
+        found: list[tuple[Group, int, str]] = [("one", 0, "1")] * (1 + self._places)
         for lag in self.lags:
             found += [("past" if lag else "now", int(lag), name) for name in names]
         found += [("curved", 0, name) for name in names for _ in range(self._many)]
@@ -130,7 +159,9 @@ class Features:
         for lag in self.curved_lags[1:]:
             found += [("additive", int(lag), name) for name in names for _ in range(self._few)]
         found += [("mean", 0, f"mean of {name}") for name in names for _ in range(self._few)]
-        found += [("pooled", 0, "pooled")] * (self._pooled * self.samples.d) ** 2
+        found += [("mean", 0, "mean of a product")] * self.crosses.shape[1]
+        keys = self.samples.d * self.pooled[2] + self.pooled[3]
+        found += [("pooled", 0, "pooled")] * (self.queries * keys)
         count = len(self.product_lags) * self.samples.d
         # products of coordinates of one token are among the curved ones
         where = np.repeat(self.product_lags, self.samples.d)
@@ -158,19 +189,28 @@ class Features:
         """
         made = self.functions
         now = self._at(made, which, np.zeros(1, dtype=int))[:, 0]
-        mean = self._means(which)
         count = len(now)
         crossed = self._crossed
-        parts = [np.ones((count, 1)), self._at(self.samples.x, which, self.lags).reshape(count, -1)]
+        parts = [np.ones((count, 1))]
+        # the last position has the common constant alone
+        place = np.tile(np.arange(self.samples.places), len(which))
+        parts.append((place[:, None] == np.arange(self._places)).astype(float))
+        parts.append(self._at(self.samples.x, which, self.lags).reshape(count, -1))
         parts.append(now.reshape(count, -1))
         parts += [
             (now[:, one, :crossed, None] * now[:, two, None, :crossed]).reshape(count, -1)
             for one, two in combinations(range(self.samples.d), 2)
         ]
         before = self._at(made[:, :, : self._few], which, self.curved_lags[1:])
-        parts += [before.reshape(count, -1), mean[:, :, : self._few].reshape(count, -1)]
-        query = now[:, :, : self._pooled].reshape(count, -1)
-        key = mean[:, :, : self._pooled].reshape(count, -1)
+        means, mean_crosses = self._means(which)
+        parts += [before.reshape(count, -1), means[:, :, : self._few].reshape(count, -1)]
+        parts.append(mean_crosses)
+        cross = self._at(self.crosses, which, np.zeros(1, dtype=int))[:, 0]
+        degree, pairs, key_degree, key_pairs = self.pooled
+        query = np.concatenate([now[:, :, :degree].reshape(count, -1), cross[:, :pairs]], axis=1)
+        key = np.concatenate(
+            [means[:, :, :key_degree].reshape(count, -1), mean_crosses[:, :key_pairs]], axis=1
+        )
         parts.append((query[:, :, None] * key[:, None, :]).reshape(count, -1))
         far = self._at(made[:, :, 0], which, self.product_lags)
         where = np.repeat(self.product_lags, self.samples.d)
@@ -194,13 +234,18 @@ class Features:
         place = np.arange(samples.length)[:, None] - lags
         found = rows[first[:, None, None] + np.maximum(place, 0)]
         found[:, place < 0] = 0.0
-        return np.asarray(found.reshape(-1, len(lags), *rows.shape[1:]))
+        return np.asarray(found.reshape(len(which) * samples.length, len(lags), *rows.shape[1:]))
 
-    def _means(self, which: Int64[np.ndarray, " some"]) -> Float64[np.ndarray, "points d many"]:
-        """The means of the functions over all tokens of a sample."""
+    def _means(
+        self, which: Int64[np.ndarray, " some"]
+    ) -> tuple[Float64[np.ndarray, "points d many"], Float64[np.ndarray, "points pairs"]]:
+        """The means of the functions, and of the products, over all tokens of a sample."""
         first = self.samples.starts[which]
         mean = (self._sums[first + self.samples.length] - self._sums[first]) / self.samples.length
-        return np.repeat(mean, self.samples.places, axis=0)
+        mean = np.repeat(mean, self.samples.places, axis=0)
+        pairs = self.crosses.shape[1]
+        made = mean[:, : mean.shape[1] - pairs].reshape(-1, self.samples.d, self._many)
+        return made, mean[:, mean.shape[1] - pairs :]
 
 
 def sorted_values(
@@ -214,7 +259,7 @@ def sorted_values(
     """
     found = []
     for each in range(x.shape[1]):
-        known = np.sort(x[:, each])
+        known = np.sort(x[np.isfinite(x[:, each]), each])
         if len(known) > _KNOTS:
             known = known[np.linspace(0, len(known) - 1, _KNOTS).round().astype(int)]
         found.append(known)

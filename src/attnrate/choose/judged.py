@@ -153,7 +153,7 @@ def judge(
         near, far = found[-2], found[-1]
         more = ratio(far - near, points, float(near.sum() / points.sum()))
         drift = Interval(1 + more.value, 1 + more.low, 1 + more.high, more.count)
-    return Judged(errors, drift, _coupling(left, points, errors, seed))
+    return Judged(errors, drift, _coupling(left, features.queries, points, errors, seed))
 
 
 def _add_products(
@@ -172,18 +172,20 @@ def _add_products(
 
 def _coupling(
     left: Float64[np.ndarray, "units columns out"],
+    queries: int,
     points: Int64[np.ndarray, " units"],
     errors: Errors,
     seed: int,
 ) -> Coupling:
     """The singular values of the mean product, beside those of products with random signs."""
-    count, columns, out = left.shape
-    size = math.isqrt(columns)
+    count, columns, _ = left.shape
+    if columns == 0:
+        return Coupling((), 0.0)
     scale = points.sum() * math.sqrt(float(errors.inside["nothing"].sum() / points.sum())) + 1e-300
     drawn = np.random.default_rng(seed)
 
     def values(signs: Float64[np.ndarray, " units"]) -> Float64[np.ndarray, " size"]:
-        mean = np.tensordot(signs, left, 1).reshape(size, size * out) / scale
+        mean = np.tensordot(signs, left, 1).reshape(queries, -1) / scale
         return np.linalg.svd(mean, compute_uv=False)
 
     sigma = values(np.ones(count))

@@ -99,9 +99,10 @@ def kernel_of(
     for out in range(samples.out):
         solved = np.linalg.solve(matrix, scores[:, :, out].T)
         error[:, out] = np.sqrt((solved**2).sum(1) * count / max(1, count - 1))
-    scale = data.scale[columns][1:, None]
+    kept = np.array(features.groups)[columns] != "one"
+    scale = data.scale[columns][kept, None]
     shape = (len(features.lags), samples.d, samples.out)
-    values, error = (theta[1:] / scale).reshape(shape), (error[1:] / scale).reshape(shape)
+    values, error = ((each[kept] / scale).reshape(shape) for each in (theta, error))
     freedom = max(1, count - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         sure = np.abs(values / error) > stats.t.ppf(1 - 0.025 / values.size, freedom)

@@ -35,7 +35,7 @@ CLASSES: tuple[Class, ...] = (
 )
 #: What each class is, for people
 WORDS: dict[Class, str] = {
-    "nothing": "a constant",
+    "nothing": "a constant at each position",
     "memoryless linear": "a linear map of the token now",
     "memoryless": "any function of the token now",
     "filter": "a linear filter: causal and the same at all times",

@@ -16,7 +16,7 @@ class Samples:
     True) a sample is a sequence, and each of its tokens has an output.
 
     Attributes:
-        x: The tokens.
+        x: The tokens. Rows with missing values, which are nan, belong to no sample.
         y: What is observed at each token, in units of the data.
         starts: The first row of each sample, in the order of time; of a panel in any order.
         length: The number of tokens of a sample.
