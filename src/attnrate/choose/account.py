@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnrate.choose.cells import ignoring
+from attnrate.choose.cells import counted, ignoring
 from attnrate.choose.columns import Table
 from attnrate.choose.leaks import find_leaks
 from attnrate.choose.samples import Samples
@@ -68,10 +68,10 @@ def of_size(samples: Samples, series: int) -> list[str]:
     if count >= _WINDOWS:
         return []
     rows = samples.reach
-    inside = "of all series together " if series > 1 else ""
+    inside = " in the time of all series together" if series > 1 else ""
     return [
-        f"there are too few data: {count} stretches of window + horizon = {rows:,} rows follow one "
-        f"another without overlap {inside}in time, and an answer needs at least {_WINDOWS}, "
+        f"there are too few data: window + horizon = {rows:,} rows fit one after another without "
+        f"overlap only {counted(count, 'time')}{inside}, and an answer needs at least {_WINDOWS}, "
         f"which is {_WINDOWS * rows:,} rows without gaps; give more rows, or a smaller window"
     ]
 
@@ -92,7 +92,8 @@ def of_windows(found: Windows) -> list[str]:
     if not because:
         return []
     count = found.gaps + found.missing
-    line = f"{count:,} of {found.count:,} windows are left out: {', '.join(because)}"
+    line = f"{count:,} of {found.count:,} windows are left out"
+    line += f": {', '.join(because)}" if len(because) > 1 else because[0][len(f"{count:,}") :]
     kept = len(found.starts) / found.count
     if kept < _FEW:
         line += (

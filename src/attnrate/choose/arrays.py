@@ -5,10 +5,11 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float64
 
+from attnrate.choose.cells import counted
 from attnrate.choose.samples import Samples
 from attnrate.errors import InputError
 
-_NAMES = {"x": ("tokens", "d"), "y": ("outputs", "k")}
+_NAMES = {"x": ("token", "d"), "y": ("output", "k")}
 
 
 def panel(
@@ -90,7 +91,7 @@ def _array(name: str, value: npt.ArrayLike | torch.Tensor) -> Float64[np.ndarray
 
 def _require_axes(name: str, array: np.ndarray, other: np.ndarray) -> None:
     """Raise an InputError, with the call to write, unless an array has three axes."""
-    things, letter = _NAMES[name]
+    thing, letter = _NAMES[name]
     if array.ndim == 3:
         if not array.size:
             way_out = f"Pass {name} of shape (N, T, {letter}) with at least 1 of each."
@@ -113,8 +114,8 @@ def _require_axes(name: str, array: np.ndarray, other: np.ndarray) -> None:
             )
     way_out += ". " if array.ndim == 2 else ""
     raise InputError(
-        f"{name} must have three axes, (N, T, {letter}): sequences, tokens, {things[:-1]} "
-        "coordinates; its shape is {value}",
+        f"{name} must have three axes, (N, T, {letter}): sequences, tokens, coordinates of "
+        f"each {thing}; its shape is {{value}}",
         array.shape,
         f"{way_out}The order of axes is not guessed.",
     )
@@ -126,7 +127,7 @@ def _require_finite(name: str, array: Float64[np.ndarray, "n t d"]) -> None:
         first = tuple(int(i) for i in bad[0])
         where = ", ".join(map(str, first))
         raise InputError(
-            f"{name} holds {len(bad):,} values that are not finite; the first, {name}[{where}], is "
+            f"{name} is not finite in {counted(len(bad), 'place')}; the first, {name}[{where}], is "
             "{value}",
             float(array[first]),
             "Leave such sequences out of x and y: "

@@ -18,6 +18,11 @@ def place(row: int) -> str:
     return f"row {row} (the first is 0)"
 
 
+def counted(count: int, thing: str) -> str:
+    """Say a number of things: "1 row", "1,200 rows"."""
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
 def ignoring(name: str) -> str:
     """Say how a column is left out, in Python and on the command line."""
     return f"ignore=[{name!r}] (--ignore {shlex.quote(name)})"
@@ -42,7 +47,9 @@ def numbers(
     other = "Name another column by target=." if argument else f"Leave it out: {ignoring(name)}."
     kind = cells.dtype
     if pd.api.types.is_datetime64_any_dtype(kind) or isinstance(kind, pd.PeriodDtype):
-        way_out = other if argument else f"Pass time={name!r} if rows are taken then. {other}"
+        way_out = (
+            other if argument else f"Pass time={name!r} if rows are taken then. Else l{other[1:]}"
+        )
         raise InputError(f"{label} holds times", _shown(cells.iloc[0]), way_out)
     if pd.api.types.is_timedelta64_dtype(kind):
         way_out = f"Write frame[{name!r}] = frame[{name!r}].dt.total_seconds()."
@@ -61,8 +68,8 @@ def numbers(
     if wrong.size:
         row = int(wrong[0])
         raise InputError(
-            f"{label} has {wrong.size:,} infinite values; the first, in {place(start + row)}, "
-            "is {value}",
+            f"{label} has {counted(wrong.size, 'infinite value')}; the first, in "
+            f"{place(start + row)}, is {{value}}",
             _shown(cells.iloc[row]),
             f"Mark what is missing as missing: frame[{name!r}].replace([np.inf, -np.inf], np.nan).",
         )
@@ -73,7 +80,9 @@ def _of_text(
     name: str, cells: pd.Series, label: str, other: str, wanted: bool, start: int
 ) -> Float64[np.ndarray, " rows"]:
     empty = cells.isna().to_numpy(dtype=bool)
-    empty |= np.array([isinstance(one, str) and not one.strip() for one in cells], dtype=bool)
+    empty = empty | np.array(
+        [isinstance(one, str) and not one.strip() for one in cells], dtype=bool
+    )
     words = cells.map(
         lambda one: _SWITCHES.get(one.strip().lower()) if isinstance(one, str) else one
     )
@@ -93,13 +102,14 @@ def _of_text(
             + ("no other cell does" if wrong.size == 1 else f"{wrong.size:,} cells do"),
             value,
             f"Correct it, or mark it as missing: pandas.to_numeric(frame[{name!r}], "
-            f"errors='coerce'). " + ("" if wanted else other),
+            "errors='coerce')." + ("" if wanted else f" Or l{other[1:]}"),
         )
     way_out = other
     if not wanted:
-        way_out += f" If it names the series: id={name!r} (--id {shlex.quote(name)})."
+        way_out += f" If it names the series, pass id={name!r} (--id {shlex.quote(name)})."
         if _looks_like_time(value):
-            way_out = f"If rows are taken then: time={name!r} (--time {shlex.quote(name)}). {other}"
+            way_out = f"If rows are taken then, pass time={name!r} (--time {shlex.quote(name)})."
+            way_out += f" Else l{other[1:]}"
     raise InputError(
         f"{label} holds text, such as {{value}} in {place(start + row)}", value, way_out
     )

@@ -6,14 +6,21 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int64
 
-from attnrate.choose.cells import ignoring, place
+from attnrate.choose.cells import counted, ignoring, place
 from attnrate.choose.columns import Table
 from attnrate.errors import InputError
 
 #: Steps that differ by less than this share from the commonest count as regular
 _SAME = 0.01
-_SECOND, _DAY = 1_000_000, 86_400_000_000  # in microseconds, which times are counted in
-_UNITS = (("week", 7 * _DAY), ("day", _DAY), ("hour", 3600 * _SECOND), ("minute", 60 * _SECOND))
+_SECOND, _HOUR, _DAY = 1_000_000, 3_600_000_000, 86_400_000_000  # in microseconds
+_UNITS = (("week", 7 * _DAY), ("day", _DAY), ("hour", _HOUR), ("minute", 60 * _SECOND))
+_MIDNIGHT = " 00:00:00"
+#: How people write times, beside what pandas guesses: the month or the day first, 12 or 24 hours
+_FORMS = tuple(
+    f"{date}{time}"
+    for date in ("%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%Y", "%d.%m.%y", "%d-%m-%Y")
+    for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+)
 _MONTHS = {1: "month", 3: "quarter", 12: "year"}
 
 
@@ -100,18 +107,18 @@ def _times(cells: pd.Series) -> "pd.Series[pd.Timestamp]":
     if not found.isna().any():
         return found
     given = text.dropna()
-    # 13/01/2024 can only have the day first; 01/02/2024 is read with the month first
-    for day_first in (False, True):
-        form = (
-            pd.tseries.api.guess_datetime_format(str(given.iloc[0]), dayfirst=day_first)
-            if len(given)
-            else None
-        )
-        if form is None:
+    first = str(given.iloc[0]).strip() if len(given) else ""
+    guesses = [pd.tseries.api.guess_datetime_format(first, dayfirst=one) for one in (False, True)]
+    forms = dict.fromkeys([form for form in guesses if form] + [*_FORMS])
+    best = int(found.isna().sum()), 1.0
+    # one form for all cells: read one by one, 12/01 and 13/01 would have their month in two places
+    for form in forms:
+        if pd.isna(pd.to_datetime(first, errors="coerce", format=form)):
             continue
         other = pd.to_datetime(text, errors="coerce", utc=True, format=form)
-        if other.isna().sum() < found.isna().sum():
-            found = other
+        backward = float((other.diff() < pd.Timedelta(0)).mean())
+        if (int(other.isna().sum()), backward) < best:
+            found, best = other, (int(other.isna().sum()), backward)
     return found
 
 
@@ -148,7 +155,10 @@ def read_clock(table: Table, name: str) -> Clock:
     at, unit = _calendar(read, inner)
     steps = np.diff(at)[inner]
     amount = _commonest(steps)
-    regular = np.abs(np.diff(at) / amount - 1) <= _SAME
+    slack = _SAME * amount
+    if unit == "us" and amount >= _DAY:
+        slack = max(slack, _HOUR)  # clocks are put forward and back
+    regular = np.abs(np.diff(at) - amount) <= slack
     other = int((inner & ~regular).sum())
     step = _words(amount, unit, name)
     if 2 * other > steps.size:
@@ -161,7 +171,7 @@ def read_clock(table: Table, name: str) -> Clock:
             "Average over a step of your choice, for instance resample='1h' (--resample 1h), or "
             f"take the rows as evenly spaced by leaving the times out: {ignoring(name)}.",
         )
-    said = f"sampling: one row per {step}" if step else f"sampling: by column {name!r}"
+    said = f"sampling: one row per {step}"
     if len(table.ids) > 1:
         said += f", {len(table.ids):,} series"
     said += f", {len(at):,} rows {_ends(table.time, read)}"
@@ -185,8 +195,8 @@ def _require_sorted(table: Table, name: str, read: Ticks) -> None:
     which = f" of series {table.ids[int(table.series[row])]!r}" if several else ""
     if read.at[row] == read.at[row - 1]:
         raise InputError(
-            f"a time comes twice{which}: {{value}} in {where}; {wrong.size:,} rows are not later "
-            "than the one before",
+            f"a time comes twice{which}: {{value}} in {where}; this happens at "
+            f"{counted(wrong.size, 'row')}",
             value,
             f"Keep one: frame.drop_duplicates({name!r})"
             + (" with the column of the series" if several else "")
@@ -195,7 +205,7 @@ def _require_sorted(table: Table, name: str, read: Ticks) -> None:
         )
     raise InputError(
         f"the times{which} are not sorted: {{value}} in {where} comes after "
-        f"{str(table.time.iloc[row - 1])!r}; {wrong.size:,} rows are not later than the one before",
+        f"{str(table.time.iloc[row - 1])!r}; this happens at {counted(wrong.size, 'row')}",
         value,
         f"Sort them: frame.sort_values({name!r}), or name the series by id= (--id) if they belong "
         "to several.",
@@ -218,7 +228,7 @@ def _calendar(
         ends = bool((moments + pd.Timedelta(days=1)).is_month_start.all())
         if ends or np.ptp(np.asarray(moments.day)) == 0:
             return np.asarray(moments.year * 12 + moments.month, dtype=np.int64), "month"
-    weekdays = np.asarray(moments.dayofweek)
+    weekdays = np.asarray(moments.day_of_week)
     if np.median(steps) == _DAY and len(moments) > 7 and weekdays.max() == 4:
         days_on = moments.to_numpy().astype("datetime64[D]")
         return np.busday_count(np.datetime64("1970-01-01"), days_on).astype(np.int64), "weekday"
@@ -235,7 +245,7 @@ def _commonest(steps: Int64[np.ndarray, " steps"] | Float64[np.ndarray, " steps"
 
 def _words(amount: float, unit: str, name: str) -> str:
     if unit == "":
-        return f"{amount:g} of {name!r}"
+        return f"unit of {name!r}" if amount == 1 else f"{amount:g} units of {name!r}"
     if unit == "weekday":
         return "weekday" if amount == 1 else f"{amount:g} weekdays"
     if unit == "month":
@@ -250,7 +260,10 @@ def _words(amount: float, unit: str, name: str) -> str:
 
 def _ends(cells: pd.Series, read: Ticks) -> str:
     low, high = (cells.iloc[int(which(read.at))] for which in (np.argmin, np.argmax))
-    return f"from {low} to {high}"
+    ends = str(low), str(high)
+    if all(one.endswith(_MIDNIGHT) for one in ends):
+        ends = ends[0].removesuffix(_MIDNIGHT), ends[1].removesuffix(_MIDNIGHT)
+    return f"from {ends[0]} to {ends[1]}"
 
 
 def resampled(table: Table, name: str, offset: str) -> Table:

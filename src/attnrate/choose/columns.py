@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -177,20 +178,20 @@ def _known(what: str, known: Sequence[str], names: Sequence[str], given: str | N
         return given
     found = [name for name in names if name.lower() in known]
     if len(found) > 1:
-        listed = " and ".join(map(repr, found))
+        join = (
+            " A date and a time of day are joined by pandas.to_datetime." if what == "time" else ""
+        )
         raise InputError(
-            f"{listed} could both be the {what}" if len(found) == 2 else f"{listed} could be it",
+            f"several columns could be the {what}: {{value}}",
             found,
-            f"Say which: {what}={found[0]!r}; leave the other out by ignore=[{found[1]!r}], or "
-            f"keep it as a covariate."
-            + (" A date and a time of day are joined by pandas." if what == "time" else ""),
+            f"Say which: {what}={found[0]!r} (--{what} {shlex.quote(found[0])}).{join}",
         )
     if not found and what == "target":
         raise InputError(
             "no column is named 'y' or 'target', so the target must be named; the columns are "
             "{value}",
             [*names[:_LISTED]],
-            f"Pass target={names[-1]!r} (--target {names[-1]})." if names else "",
+            f"Pass target={names[-1]!r} (--target {shlex.quote(names[-1])})." if names else "",
         )
     return found[0] if found else None
 

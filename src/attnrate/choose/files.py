@@ -173,7 +173,8 @@ def _header(path: Path, separator: str) -> list[str]:
         raise InputError(
             "the file holds nothing but white space", str(path), "Name a file with data."
         )
-    options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+    # with the line below it, which shows whether there are more cells than names
+    options = {"header": None, "nrows": 2, "dtype": str, "keep_default_na": False}
     with _reader(path, separator, remedy, **options) as first:
         names = [str(one) for one in first.iloc[0]]
     if len(names) == 1:

@@ -12,7 +12,7 @@ _SAME = 0.99999
 _CLEARLY, _MARGIN = 100.0, 1e-9
 _FEWEST = 10  # rows that a correlation needs
 _SPREAD = 8.0  # rows that the variance must come from: one spike in each of two series says nothing
-_MOST_ROWS = 1 << 21  # padding included; more series than these hold are not looked at
+_MOST_ROWS = 1 << 19  # padding included; what is beyond them is not looked at
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def find_leaks(
 def _fewer(
     values: Float64[np.ndarray, "rows columns"], first: Bool[np.ndarray, " rows"], most: int
 ) -> tuple[Float64[np.ndarray, "some columns"], Bool[np.ndarray, " some"]]:
-    """The first series that fit with their padding: a column leaks in all series or in none."""
+    """The first rows, with padding between series: a column leaks in all of them or in none."""
     starts = np.append(np.flatnonzero(first), len(first))
     fit = np.flatnonzero(starts[1:] + most * np.arange(1, len(starts)) <= _MOST_ROWS)
     end = int(starts[fit[-1] + 1]) if fit.size else min(_MOST_ROWS, int(starts[1]))
