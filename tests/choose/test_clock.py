@@ -84,6 +84,11 @@ def test_times_may_be_numbers() -> None:
     assert at(np.arange(99) * 0.1).step == "0.1 units of 'ds'"
 
 
+def test_whole_numbers_of_year_month_and_day_are_days() -> None:
+    data = at(pd.date_range("2024", periods=99).strftime("%Y%m%d").astype(int))
+    assert (data.step, data.samples.count) == ("day", 95)
+
+
 def test_a_gap_divides_the_series_and_is_said() -> None:
     times = pd.date_range("2024", periods=100, freq="h").delete([40, 41])
     data = at(times)

@@ -92,3 +92,10 @@ def test_empty_and_constant_columns_are_none() -> None:
     assert not look(y, np.full(50, np.nan))
     assert not look(y, np.ones(50))
     assert not look(np.ones(50), np.ones(50))
+
+
+@pytest.mark.parametrize("size", [1e-250, 1e250])
+def test_the_size_of_the_numbers_does_not_matter(size: float) -> None:
+    y = np.random.default_rng(0).normal(size=200)
+    (leak,) = look(size * y, ahead(y, 1) / size)
+    assert leak.shift == 1

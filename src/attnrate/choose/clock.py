@@ -73,6 +73,8 @@ def ticks(name: str, cells: pd.Series, rows: Int64[np.ndarray, " rows"]) -> Tick
     """
     if pd.api.types.is_numeric_dtype(cells.dtype) and not pd.api.types.is_bool_dtype(cells.dtype):
         at = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+        if _are_days(at):  # 20241231
+            return ticks(name, cells.astype("int64").astype(str), rows)
         bad, dated = ~np.isfinite(at), False
         found: Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"] = at
     else:
@@ -92,6 +94,16 @@ def ticks(name: str, cells: pd.Series, rows: Int64[np.ndarray, " rows"]) -> Tick
             else "Write times as 2024-12-31 23:59:00, or say time= if another column has them.",
         )
     return Ticks(found, dated)
+
+
+def _are_days(at: Float64[np.ndarray, " rows"]) -> bool:
+    """Whether numbers are days, written as year, month and day without anything between."""
+    if not (np.isfinite(at).all() and (at == np.rint(at)).all()):
+        return False
+    if not len(at) or at.min() < 10000101 or at.max() > 99991231:
+        return False
+    text = pd.Series(at.astype(np.int64).astype(str))
+    return not pd.to_datetime(text, errors="coerce", format="%Y%m%d").isna().any()
 
 
 def _times(cells: pd.Series) -> "pd.Series[pd.Timestamp]":
@@ -164,7 +176,7 @@ def read_clock(table: Table, name: str) -> Clock:
     if 2 * other > steps.size:
         where = 1 + int(np.flatnonzero(inner & ~regular)[0])
         raise InputError(
-            f"the sampling is irregular: the commonest step is {step}, but {other:,} of "
+            f"the sampling is irregular: mostly there is one row per {step}, but {other:,} of "
             f"{steps.size:,} steps differ, the first before {place(int(table.rows[where]))}: "
             "{value}",
             str(table.time.iloc[where]),

@@ -110,8 +110,10 @@ class _Masked:
         there = ~np.isnan(values)
         centred = np.where(there, values, 0.0)
         if there.any():
-            middle, scale = values[there].mean(), np.abs(values[there]).max() or 1.0
-            centred = np.where(there, (values - middle) / (values[there].std() or scale), 0.0)
+            # the largest first: squares of large numbers would be infinite
+            scaled = values / (np.abs(values[there]).max() or 1.0)
+            spread = float(scaled[there].std()) or 1.0
+            centred = np.where(there, (scaled - scaled[there].mean()) / spread, 0.0)
         self.values, self.mask = np.zeros(size), np.zeros(size)
         self.values[at], self.mask[at] = centred, there
         self.length = next_fast_len(2 * size, real=True)
