@@ -1,9 +1,18 @@
 """People's own data: is attention needed, and how much of it.
 
-- `samples`: windows of a series, or whole sequences, with what is wanted for each; `folds`: how
-  they are divided
-- the ladder, without training: `features` and their `sums`, `rungs` (least squares of each class of
-  maps) and `positions` (of linear maps by position), `judged` (errors by unit), `kernel`, all
-  called by `ladder`; `enough`: the simplest class that no other beats; `least_squares`: a class as
-  a model
+- Samples: `samples` are windows of a series, or whole sequences, with what is wanted for each;
+  `folds` says how they are divided.
+- From what people have: `data` makes samples of a frame, `arrays` or a file (`files`): `columns`
+  says which column is what, `cells` makes numbers of it, `clock` reads times and finds gaps,
+  `windows` are cut, `leaks` are covariates that give the target away, and `account` is what people
+  are told of all this.
+- The ladder, without training: `features` and their `sums`, `rungs` (least squares of each class of
+  maps) and `positions` (of linear maps by position), `rung_errors` by unit, `kernel`, all called by
+  `ladder`; `enough`: the simplest class that no other beats; `rung_model`: a class that predicts.
+- One fit: `contender` says what a contender is, `contenders/` has one a file, `training` and
+  `least_squares` fit it, `judging` says what it does on held-out samples, `predictor` is the fitted
+  model in units of the data, `winner` trains it on all samples.
+- The race: `jobs` are fits as jobs of a sweep, `planning` says how many steps fit into some minutes,
+  `comparing` compares errors in pairs, `race` compares contenders, `heads` head sizes.
+- The answer: `verdict`.
 """

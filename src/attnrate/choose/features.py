@@ -109,7 +109,7 @@ class Features:
     def crosses(self) -> Float64[np.ndarray, "rows pairs"]:
         """The products of the first functions of two coordinates of a row."""
         one, two = np.triu_indices(self.samples.d, 1)
-        return self.functions[:, one, 0] * self.functions[:, two, 0]
+        return np.asarray(self.functions[:, one, 0] * self.functions[:, two, 0])
 
     @cached_property
     def _sums(self) -> Float64[np.ndarray, "rows_and_one functions"]:

@@ -9,10 +9,10 @@ from jaxtyping import Int64
 
 from attnrate.choose.features import Features
 from attnrate.choose.folds import units
-from attnrate.choose.judged import Coupling, Errors, judge, ratio
 from attnrate.choose.kernel import Kernel, kernel_of
-from attnrate.choose.least_squares import LeastSquares, least_squares
 from attnrate.choose.positions import ByPosition, by_position
+from attnrate.choose.rung_errors import Coupling, Errors, judge, ratio
+from attnrate.choose.rung_model import RungModel, rung_model
 from attnrate.choose.rungs import CLASSES, WORDS, Class, fit_classes, near_and_far
 from attnrate.choose.samples import Samples
 from attnrate.choose.sums import scaled, sums
@@ -73,7 +73,7 @@ class Ladder:
     drift: Interval | None
     coupling: Coupling
     kernel: Kernel = field(repr=False)
-    models: dict[Class, LeastSquares] = field(repr=False)
+    models: dict[Class, RungModel] = field(repr=False)
 
     def __getitem__(self, name: Class) -> Rung:
         """The rung of one class."""
@@ -160,7 +160,7 @@ def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> 
         for name in CLASSES
         if name in errors.held
     )
-    models = {name: least_squares(features, data, one) for name, one in fitted.items()}
+    models = {name: rung_model(features, data, one) for name, one in fitted.items()}
     return Ladder(rungs, variance, errors, judged.drift, judged.coupling, kernel, models)
 
 

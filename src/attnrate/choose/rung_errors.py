@@ -75,7 +75,7 @@ def ratio(
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class RungErrors:
     """What one pass over the samples with all coefficients gives.
 
     Attributes:
@@ -103,7 +103,7 @@ def judge(
     apart: NearAndFar | None,
     where: Int64[np.ndarray, " samples"],
     seed: int,
-) -> Judged:
+) -> RungErrors:
     """Sum up the squared errors of all classes, and the products of residuals, by unit.
 
     Args:
@@ -153,7 +153,7 @@ def judge(
         near, far = found[-2], found[-1]
         more = ratio(far - near, points, float(near.sum() / points.sum()))
         drift = Interval(1 + more.value, 1 + more.low, 1 + more.high, more.count)
-    return Judged(errors, drift, _coupling(left, features.queries, points, errors, seed))
+    return RungErrors(errors, drift, _coupling(left, features.queries, points, errors, seed))
 
 
 def _add_products(

@@ -15,7 +15,7 @@ _BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class LeastSquares:
+class RungModel:
     """The least squares of one class: y = level + θᵀ (features - centre) / scale.
 
     Attributes:
@@ -74,7 +74,7 @@ class LeastSquares:
         return np.asarray(found.reshape(count, samples.places, -1))
 
 
-def least_squares(features: Features, data: Scaled, fitted: Fitted) -> LeastSquares:
+def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
     """Take the model of a class out of the ladder.
 
     Args:
@@ -84,7 +84,7 @@ def least_squares(features: Features, data: Scaled, fitted: Fitted) -> LeastSqua
 
     """
     samples = features.samples
-    return LeastSquares(
+    return RungModel(
         samples.length,
         samples.horizon,
         samples.whole,
