@@ -12,7 +12,7 @@
 - One fit: `contender` says what a contender is, `contenders/` has one a file, `training` and
   `least_squares` fit it, `judging` says what it does on held-out samples, `predictor` is the fitted
   model in units of the data, `winner` trains it on all samples.
-- The race: `jobs` are fits as jobs of a sweep, `planning` says how many steps fit into some minutes,
+- The race: `jobs` are fits as jobs of a sweep, `planning` says how many steps fit into a time,
   `comparing` compares errors in pairs, `race` compares contenders, `heads` head sizes.
 - The answer: `verdict`.
 """

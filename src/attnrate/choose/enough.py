@@ -1,10 +1,11 @@
 """The simplest class of maps that no other one beats."""
 
+import numpy as np
+from jaxtyping import Float64
 from scipy import stats
 
 from attnrate.choose.ladder import Ladder
 from attnrate.choose.rungs import Class
-from attnrate.statistics import Interval
 
 #: A class is beaten if its error is larger by this many standard errors (of a normal law),
 SURE = 3.0
@@ -17,24 +18,33 @@ LEAST = 1e-3
 def beaten(ladder: Ladder, simple: Class, other: Class) -> bool:
     """Say whether a class of maps is surely and noticeably worse than another.
 
+    Its mean error has to be larger by what is worth it. Sure is either the difference of the errors
+    of units, or the logarithm of their ratio, which few units with large errors do not drown: such
+    as those with a spike that no map foresees.
+
     Args:
         ladder: The ladder.
         simple: The class in question.
         other: The class that may be better.
 
     """
-    gain = ladder.gain(simple, other)
+    gain = ladder.gain(simple, other).value
     explained = 1 - min(rung.upper.value for rung in ladder.rungs)
-    if gain.value < max(WORTH * min(ladder[simple].upper.value, explained), LEAST):
+    if gain < max(WORTH * min(ladder[simple].upper.value, explained), LEAST):
         return False
-    return gain.value > _half(gain)
+    errors = ladder.errors
+    one, two = errors.held[simple], errors.held[other]
+    # a unit without any error says nothing of a ratio
+    some = (one > 0) & (two > 0)
+    return _sure((one - two) / errors.points.mean()) or _sure(np.log(one[some] / two[some]))
 
 
-def _half(gain: Interval) -> float:
-    """The size of a gain that is sure, from its 95 % interval and the number of its units."""
-    freedom = max(1, gain.count - 1)
-    error = (gain.high - gain.value) / float(stats.t.ppf(0.975, freedom))
-    return error * float(stats.t.isf(stats.norm.sf(SURE), freedom))
+def _sure(values: Float64[np.ndarray, " units"]) -> bool:
+    """Whether the mean of the values of units is surely above 0."""
+    if len(values) < 2:
+        return False
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    return bool(values.mean() > error * stats.t.isf(stats.norm.sf(SURE), len(values) - 1))
 
 
 def enough(ladder: Ladder) -> Class:

@@ -18,7 +18,7 @@ from attnrate.choose.samples import Samples
 Group = Literal["one", "now", "past", "curved", "additive", "mean", "pooled", "pairwise"]
 
 #: Features of each kind at most, so that the sums of a whole ladder fit into memory
-MOST = {"linear": 1400, "additive": 400, "pooled": 300, "products": 190, "places": 128}
+MOST = {"linear": 1000, "additive": 400, "pooled": 300, "products": 190, "places": 128}
 #: Values of a coordinate from which its ranks are interpolated
 _KNOTS = 4096
 
