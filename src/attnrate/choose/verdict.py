@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from attnrate.choose.enough import beaten, enough
+from attnrate.choose.heads import Heads
 from attnrate.choose.ladder import Ladder
+from attnrate.choose.race import Race, Racer
 from attnrate.choose.rungs import Class
 from attnrate.statistics import Interval
 
@@ -33,6 +35,13 @@ _OF: dict[Class, Verdict] = {
     "additive": "short-memory",
     "pairwise": "pairwise",
 }
+#: Classes of maps that are neither linear nor without memory
+CURVED: tuple[Class, ...] = ("additive", "pairwise")
+#: Contenders that have attention
+ATTENTION = ("transformer", "patches")
+#: A race is run if a class that is not linear may explain this share of what a simpler one leaves,
+#: be it sure or not
+_PROMISING = 0.02
 #: Drift from which no answer is given: filters fitted far away have surely more than this many
 #: times the error of those fitted nearby
 _SURE_DRIFT = 1.1
@@ -54,11 +63,6 @@ class Conclusion:
     verdict: Verdict
     because: tuple[str, ...]
     enough: Class | None
-
-    @property
-    def curved(self) -> bool:
-        """Whether a non-linear map with memory is better than all simpler ones, so race."""
-        return self.enough in ("additive", "pairwise")
 
 
 def cannot_tell(reasons: tuple[str, ...]) -> Conclusion:
@@ -123,6 +127,85 @@ def by_ladder(ladder: Ladder) -> Conclusion:
             "error of those fitted nearby."
         )
     return Conclusion(_OF[name], tuple(because), name)
+
+
+def promising(ladder: Ladder, name: Class) -> bool:
+    """Say whether a non-linear map with memory may be better than a class, so that a race is due.
+
+    Args:
+        ladder: The ladder.
+        name: The simplest class that no other surely beats.
+
+    """
+    least = min(ladder[each].upper.value for each in CURVED)
+    return name in CURVED or least < (1 - _PROMISING) * ladder[name].upper.value
+
+
+def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
+    """Conclude from a race, and from head sizes where there are any.
+
+    Args:
+        before: What the ladder alone says.
+        race: The race.
+        heads: The head sizes of the Transformer; None if they were not tried.
+
+    """
+    best, cheapest = race.best, race.cheapest
+    if best is None or cheapest is None:
+        return cannot_tell((*before.because, "In the race the training of every model diverged."))
+    because = [*before.because, _best_of(race, best)]
+    tied = race.tied
+    if "linear" in tied:
+        because.append(
+            "No trained model is surely better than the linear map, which takes "
+            f"{race.racer('linear').seconds:.2g} s."
+        )
+        simple = before.verdict if before.enough not in CURVED else "linear"
+        return Conclusion(simple, tuple(because), before.enough)
+    with_attention = [name for name in tied if name in ATTENTION]
+    if len(tied) > 1:
+        others = ", ".join(race.racer(name).title for name in tied if name != best.name)
+        because.append(f"As good within the interval, or within 1 %: {others}.")
+    verdict: Verdict
+    if not with_attention:
+        verdict = "short-memory"
+        because.append(_behind(race))
+    elif len(with_attention) == len(tied):
+        verdict = "pairwise"
+        because.append("No model without attention is as good.")
+    else:
+        verdict = "tie"
+        because.append(
+            f"Models with attention and without are as good as each other; {cheapest.title} is "
+            "the cheapest to train."
+        )
+    if heads is not None and heads.advised is not None:
+        largest = heads.sizes[-1]
+        found = next(size for size in heads.sizes if size.m_h == heads.advised)
+        because.append(
+            f"Heads of size m_h = {heads.advised} are enough: their error is {found.ratio:.3g} "
+            f"times that of m_h = {largest.m_h}."
+        )
+    return Conclusion(verdict, tuple(because), before.enough)
+
+
+def _best_of(race: Race, best: Racer) -> str:
+    text = (
+        f"In the race of {len(race.racers)} models at about {best.parameters:,} parameters the "
+        f"best is {best.title}, which leaves {share(best.share)} of the variance"
+    )
+    linear = next((each for each in race.racers if each.name == "linear"), None)
+    if linear is None or linear is best or not linear.share.known:
+        return text + "."
+    return text + f"; the linear map leaves {share(linear.share)}."
+
+
+def _behind(race: Race) -> str:
+    rest = [each for each in race.racers if each.name in ATTENTION and each.mse.known]
+    if not rest:
+        return "No model with attention has a finite error."
+    first = min(rest, key=lambda each: each.mse.value)
+    return f"Attention is surely worse: {first.title} has {first.ratio:.3g} times the error."
 
 
 def _order(ladder: Ladder, name: Class) -> int:

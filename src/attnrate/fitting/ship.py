@@ -1,14 +1,20 @@
-"""Send a user's functions to the workers of a sweep, where these cannot import them.
+"""Send a user's functions and data to the workers of a sweep, where these cannot get them.
 
 A function of a notebook, of a script or within another function is no part of a module that other
 processes can import. It is sent to the workers by value (cloudpickle), from this process to its own
-workers and nowhere else: stores keep its name and its fingerprint only.
+workers and nowhere else: stores keep its name and its fingerprint only. Data are sent as bytes with
+a name that stands in the settings of the jobs.
 """
 
 from collections.abc import Iterable
 
 from attnrate.errors import InputError
 from attnrate.fitting.job import Job
+
+#: How data begin that are no functions
+_BYTES = b"attnrate-bytes:"
+#: Data that this process was sent, by name
+_given: dict[str, bytes] = {}
 
 
 def pack(jobs: Iterable[Job]) -> bytes:
@@ -40,9 +46,29 @@ def pack(jobs: Iterable[Job]) -> bytes:
     return data
 
 
+def pack_bytes(name: str, value: bytes) -> bytes:
+    """Data that jobs need, to be sent to every worker; `given` finds them there.
+
+    Args:
+        name: The name by which a job asks for them, a word.
+        value: The data.
+
+    """
+    return _BYTES + name.encode() + b"\n" + value
+
+
+def given(name: str) -> bytes:
+    """The data of that name that were sent to this worker; a KeyError if there are none."""
+    return _given[name]
+
+
 def unpack(data: bytes) -> None:
-    """Register the functions that the parent process packed, in a worker."""
+    """Register the functions or data that the parent process packed, in a worker."""
     if not data:
+        return
+    if data.startswith(_BYTES):
+        name, _, value = data.removeprefix(_BYTES).partition(b"\n")
+        _given[name.decode()] = value
         return
     import cloudpickle
 

@@ -96,8 +96,34 @@ def sweep(
     """
     sized = _sized(grid, function)
     name_of(function)  # refused before a store is made, not after
+    shipped = pack([one.job for one in sized]) if function is run_trial else b""
+    return run_sized(sized, engine, store, workers, progress, function, stored, shipped)
+
+
+def run_sized(
+    sized: Sequence[Sized[Job]],
+    engine: str,
+    store: str | Path,
+    workers: int | None,
+    progress: bool | None,
+    function: JobFunction,
+    stored: Callable[[Job], object] | None = None,
+    shipped: bytes = b"",
+) -> SweepResult:
+    """Run the jobs that the store does not have yet; see `sweep`.
+
+    Args:
+        sized: The jobs with their sizes; no two are the same.
+        engine: The name of the engine.
+        store: The SQLite file that keeps the results.
+        workers: The number of jobs at the same time; by default one per core.
+        progress: As in `sweep`.
+        function: The function that runs one job.
+        stored: A function that is called with every job that ran here.
+        shipped: What every worker unpacks before its first job; see `ship.py`.
+
+    """
     trials = [one.job for one in sized]
-    shipped = pack(trials) if function is run_trial else b""
     runner = make_engine(engine, workers)
     start = time.monotonic()
     with Store(store) as kept:

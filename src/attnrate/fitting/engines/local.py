@@ -148,7 +148,8 @@ class _Worker:
         self.listener = _started(self._listen, inbox)
         self.keeper = _started(self._keep_last_lines)
         self.waiter = _started(self._tell_the_end, inbox)
-        self._send(base64.b64encode(shipped))
+        # in a thread: a pipe holds little, and the process must start before it reads
+        self.giver = _started(self._send, base64.b64encode(shipped))
 
     def begin(self, job: Job) -> None:
         """Send a job. If the worker is dead already, its listener will find out."""
@@ -165,6 +166,7 @@ class _Worker:
         """Wait for the end of a process that is ending; return how it ended, in words."""
         self.waiter.join()
         self.keeper.join(_GRACE)  # no longer: a child left behind may hold the other end
+        self.giver.join(_GRACE)
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # a job that it no longer read
             self.process.stdin.close()

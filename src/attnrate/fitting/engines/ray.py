@@ -38,6 +38,7 @@ class RayEngine:
     ) -> Generator[Outcome, None, None]:
         task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_task)
         running: dict[Any, Job] = {}
+        sent = self._ray.put(shipped)  # once, and not with every job
         try:
             seats, looked = self.workers, time.monotonic()
             while True:
@@ -45,7 +46,7 @@ class RayEngine:
                     seats, looked = self.workers, time.monotonic()
                 while len(running) < seats and (job := next(jobs, None)) is not None:
                     settings = canonical(job.settings)
-                    running[task.remote(name_of(function), shipped, settings)] = job
+                    running[task.remote(name_of(function), sent, settings)] = job
                 if not running:
                     return
                 done, _ = self._ray.wait([*running], num_returns=1, timeout=_LOOK_AGAIN)

@@ -1,0 +1,199 @@
+"""The heads: the error of the Transformer against its head size, with values of full size."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnrate.choose.comparing import errors_of, paired
+from attnrate.choose.contender import contender
+from attnrate.choose.jobs import Place, RaceJob, Row, run_jobs
+from attnrate.choose.planning import BATCH, PARAMETERS, head_sizes
+from attnrate.choose.race import SAME, race_jobs
+from attnrate.choose.samples import Samples
+from attnrate.shown import Shown
+from attnrate.statistics import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: An advised size has at most this many times the error of the largest, whatever its interval
+_MOST = 1.1
+
+
+@dataclass(frozen=True)
+class HeadSize:
+    """One head size.
+
+    Attributes:
+        m_h: The head size.
+        parameters: The number of parameters of the model with it.
+        mse: The held-out error in units of the data, with its interval; not known if all diverged.
+        difference: The error minus that of the largest size, paired by fold, seed and unit.
+        ratio: The error beside that of the largest size.
+        enough: Whether it is no worse than the largest: the interval of the difference holds 0 or
+            ends below it, or the ratio is below 1.01; and the ratio is at most 1.1.
+        diverged: The number of its fits that diverged.
+
+    """
+
+    m_h: int
+    parameters: int
+    mse: Interval
+    difference: Interval
+    ratio: float
+    enough: bool
+    diverged: int
+
+
+@dataclass(frozen=True, repr=False)
+class Heads(Shown):
+    """Errors against the head size.
+
+    Attributes:
+        name: The contender whose heads these are.
+        sizes: The head sizes, the smallest first.
+        spectra: The singular values of the logits of the model with the largest heads, in the gauge
+            of softmax: the mean over folds and seeds, for each layer. They are shown beside the
+            errors; the errors decide.
+        failures: Why jobs failed that are no part of the result.
+
+    """
+
+    name: str
+    sizes: tuple[HeadSize, ...]
+    spectra: tuple[tuple[float, ...], ...]
+    failures: tuple[str, ...] = ()
+
+    @property
+    def advised(self) -> int | None:
+        """The smallest size that is no worse than the largest; None if the largest diverged."""
+        return next((each.m_h for each in self.sizes if each.enough), None)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row for each head size, the smallest first."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "m_h": each.m_h,
+                    "parameters": each.parameters,
+                    "mse": each.mse.value,
+                    "mse_low": each.mse.low,
+                    "mse_high": each.mse.high,
+                    "ratio": each.ratio,
+                    "difference": each.difference.value,
+                    "difference_low": each.difference.low,
+                    "difference_high": each.difference.high,
+                    "enough": each.enough,
+                    "diverged": each.diverged,
+                }
+                for each in self.sizes
+            ]
+        )
+
+    def _table(self) -> "pd.DataFrame":
+        return self.to_frame()
+
+    def __str__(self) -> str:
+        if self.advised is None:
+            return "heads: the model with the largest heads diverged"
+        said = ", ".join(f"m_h = {each.m_h}: {each.ratio:.3g}" for each in self.sizes)
+        return f"heads of {self.advised} are enough; errors beside the largest: {said}"
+
+
+def heads(
+    samples: Samples,
+    steps: int,
+    seeds: int = 3,
+    folds: int = 3,
+    parameters: int = PARAMETERS,
+    name: str = "transformer",
+    seed: int = 0,
+    batch: int = BATCH,
+    engine: str = "local",
+    store: str | Path = "choose.sqlite",
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Heads:
+    """Fit the Transformer with smaller and smaller heads.
+
+    The largest head has as many rows as there are features; its fits are those of the race and are
+    taken from the store where they are there. Smaller heads leave all else as it is.
+
+    Args:
+        samples: The samples.
+        steps: The number of steps of each fit.
+        seeds: The number of seeds.
+        folds: The number of folds.
+        parameters: The number of parameters of the model with the largest heads.
+        name: The contender: "transformer" or "patches".
+        seed: The first seed; it also divides a panel into folds.
+        batch: The number of samples in a step.
+        engine: "local", "ray", or the address of a Ray cluster, as in `sweep`.
+        store: The SQLite file that keeps the results.
+        workers: The number of fits at the same time. Default: one per core.
+        progress: As in `sweep`.
+
+    """
+    jobs = head_jobs(samples, steps, seeds, folds, parameters, name, seed, batch)
+    ran = run_jobs(samples, jobs, Place(engine, store, workers, progress))
+    return replace(heads_of(ran.rows, name), failures=ran.failures)
+
+
+def head_jobs(
+    samples: Samples,
+    steps: int,
+    seeds: int = 3,
+    folds: int = 3,
+    parameters: int = PARAMETERS,
+    name: str = "transformer",
+    seed: int = 0,
+    batch: int = BATCH,
+) -> list[RaceJob]:
+    """List the fits; the arguments are those of `heads`."""
+    largest = race_jobs(samples, steps, seeds, folds, parameters, [name], seed, batch)
+    sizes = head_sizes(contender(name).m_h or 1)
+    return [replace(job, m_h=m_h) for m_h in sizes for job in largest]
+
+
+def heads_of(rows: Sequence[Row], name: str) -> Heads:
+    """Compare finished fits of one contender with several head sizes.
+
+    Args:
+        rows: The finished fits.
+        name: The name of the contender.
+
+    """
+    each: dict[int, list[Row]] = {}
+    for row in rows:
+        each.setdefault(row.job.m_h or 1, []).append(row)
+    largest = each.get(contender(name).m_h or 1, [])
+    found = [_size(m_h, each[m_h], largest) for m_h in sorted(each)]
+    layers = [row.raced.spectra for row in largest if row.raced.spectra]
+    means = np.mean(layers, axis=0).tolist() if layers else []
+    return Heads(name, tuple(found), tuple(tuple(layer) for layer in means))
+
+
+def _size(m_h: int, rows: list[Row], largest: list[Row]) -> HeadSize:
+    unknown = Interval(math.nan, math.nan, math.nan, 0)
+    found, beside, apart = errors_of(rows), errors_of(largest), paired(rows, largest)
+    difference, ratio, enough = unknown, math.nan, False
+    if beside is not None and apart is not None:
+        difference = apart.interval()
+        ratio = 1 + difference.value / beside.mean if beside.mean > 0 else math.nan
+        close = not difference.low > 0 or ratio < SAME
+        enough = rows is largest or (close and ratio <= _MOST)
+    return HeadSize(
+        m_h,
+        rows[0].raced.parameters,
+        unknown if found is None else found.interval(),
+        difference,
+        ratio,
+        enough,
+        sum(row.raced.status == "diverged" for row in rows),
+    )

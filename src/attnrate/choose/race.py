@@ -1,0 +1,331 @@
+"""The race: contenders with equally many parameters, over seeds and folds, compared in pairs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnrate.choose.comparing import errors_of, paired
+from attnrate.choose.contender import Shape, contender, contenders
+from attnrate.choose.jobs import (
+    Place,
+    RaceJob,
+    Row,
+    by_contender,
+    digest_of,
+    folded,
+    run_jobs,
+    training_seconds,
+)
+from attnrate.choose.judging import constant_errors
+from attnrate.choose.planning import BATCH, PARAMETERS
+from attnrate.choose.samples import Samples
+from attnrate.shown import Shown
+from attnrate.statistics import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Errors that differ by less than this factor are as good as each other
+SAME = 1.01
+_NOTHING = Interval(math.nan, math.nan, math.nan, 0)
+
+
+@dataclass(frozen=True)
+class Racer:
+    """One contender after the race.
+
+    Attributes:
+        name: Its name.
+        title: Its name on pages.
+        parameters: The number of its parameters.
+        fits: The number of its fits.
+        diverged: How many of them diverged; a seed counts only where no fold diverged.
+        mse: The held-out error in units of the data, with its interval; not known if all diverged.
+        share: The error beside the held-out variance, with its interval.
+        difference: The error minus that of the best, paired by fold, seed and unit.
+        ratio: The error beside that of the best, of the seeds that both have; nan if all diverged.
+        tied: Whether it is as good as the best: the interval of the difference holds 0 or ends
+            below it, or the ratio is below 1.01.
+        seconds: The mean seconds of a training on the machine that ran it.
+        inference: The mean seconds that 1,000 samples take there.
+        nominal: The seconds of a training by the fixed model of costs, the same everywhere.
+        memory: The bytes that training takes, estimated, apart from the data.
+        rates: The step size of each fit (the ridge of a map that is solved).
+
+    """
+
+    name: str
+    title: str
+    parameters: int
+    fits: int
+    diverged: int
+    mse: Interval
+    share: Interval
+    difference: Interval
+    ratio: float
+    tied: bool
+    seconds: float
+    inference: float
+    nominal: float
+    memory: int
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Race(Shown):
+    """The outcome of a race.
+
+    Attributes:
+        racers: The contenders, the best first, those that diverged last.
+        steps: The number of steps of each fit.
+        seeds: The number of seeds.
+        folds: The number of folds.
+        variance: The held-out variance, what a share is a share of.
+        failures: Why jobs failed that are no part of the result.
+
+    """
+
+    racers: tuple[Racer, ...]
+    steps: int
+    seeds: int
+    folds: int
+    variance: float
+    failures: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Racer | None:
+        """The contender with the least error; None if all diverged."""
+        first = self.racers[0] if self.racers else None
+        return first if first is not None and first.mse.known else None
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """The names of those that are as good as the best, itself included."""
+        return tuple(each.name for each in self.racers if each.tied)
+
+    @property
+    def cheapest(self) -> Racer | None:
+        """The tied one with the least nominal seconds of training; None if all diverged.
+
+        Nominal seconds do not depend on the machine, so that the same race has the same answer.
+        """
+        tied = [each for each in self.racers if each.tied]
+        return min(tied, key=lambda one: one.nominal, default=None)
+
+    def racer(self, name: str) -> Racer:
+        """Give the contender of a name; a KeyError if it did not take part.
+
+        Args:
+            name: The name.
+
+        """
+        return {each.name: each for each in self.racers}[name]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row for each contender, the best first."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "contender": each.name,
+                    "parameters": each.parameters,
+                    "share": each.share.value,
+                    "share_low": each.share.low,
+                    "share_high": each.share.high,
+                    "mse": each.mse.value,
+                    "mse_low": each.mse.low,
+                    "mse_high": each.mse.high,
+                    "ratio": each.ratio,
+                    "difference": each.difference.value,
+                    "difference_low": each.difference.low,
+                    "difference_high": each.difference.high,
+                    "tied": each.tied,
+                    "fits": each.fits,
+                    "diverged": each.diverged,
+                    "seconds": each.seconds,
+                    "inference": each.inference,
+                    "memory": each.memory,
+                }
+                for each in self.racers
+            ]
+        )
+
+    def _table(self) -> "pd.DataFrame":
+        return self.to_frame()
+
+    def __str__(self) -> str:
+        if self.best is None:
+            return "race: no contender has a finite error"
+        lines = [f"race over {self.folds} folds × {self.seeds} seeds, {self.steps} steps a fit"]
+        for each in self.racers:
+            said = f"{each.share.shown} of the variance" if each.mse.known else "diverged"
+            same = ", as good as the best" if each.tied and each is not self.best else ""
+            lines.append(f"  {each.title}: {said}, {each.seconds:.1f} s a fit{same}")
+        return "\n".join(lines)
+
+
+def race(
+    samples: Samples,
+    steps: int,
+    seeds: int = 3,
+    folds: int = 3,
+    parameters: int = PARAMETERS,
+    names: Sequence[str] | None = None,
+    seed: int = 0,
+    batch: int = BATCH,
+    engine: str = "local",
+    store: str | Path = "choose.sqlite",
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> Race:
+    """Let contenders learn the samples, with equally many parameters and steps.
+
+    A race that was killed goes on where it was when it is called again with the same store.
+
+    Args:
+        samples: The samples.
+        steps: The number of steps of each fit; `planned_steps` gives those of some minutes.
+        seeds: The number of seeds; a linear map, which is solved, has one.
+        folds: The number of folds.
+        parameters: The number of parameters that each contender comes near to.
+        names: The contenders. Default: all of them.
+        seed: The first seed; it also divides a panel into folds.
+        batch: The number of samples in a step.
+        engine: "local", "ray", or the address of a Ray cluster, as in `sweep`.
+        store: The SQLite file that keeps the results.
+        workers: The number of fits at the same time. Default: one per core.
+        progress: As in `sweep`.
+
+    Returns:
+        The contenders with their errors and how they compare.
+
+    """
+    jobs = race_jobs(samples, steps, seeds, folds, parameters, names, seed, batch)
+    ran = run_jobs(samples, jobs, Place(engine, store, workers, progress))
+    found = race_of(samples, ran.rows, steps, seeds, folds, seed)
+    return Race(found.racers, steps, seeds, folds, found.variance, ran.failures)
+
+
+def race_jobs(
+    samples: Samples,
+    steps: int,
+    seeds: int = 3,
+    folds: int = 3,
+    parameters: int = PARAMETERS,
+    names: Sequence[str] | None = None,
+    seed: int = 0,
+    batch: int = BATCH,
+) -> list[RaceJob]:
+    """List the fits of a race; the arguments are those of `race`."""
+    digest = digest_of(samples)
+    jobs = []
+    for kind in [contender(name) for name in names or contenders()]:
+        # what a solved map does depends neither on a seed nor on these settings
+        sizes = (1, 0, 0, 0) if kind.solved else (seeds, parameters, steps, batch)
+        jobs += [
+            RaceJob(
+                digest, kind.name, kind.m_h, sizes[1], sizes[2], sizes[3], fold, folds, seed, start
+            )
+            for start in range(seed, seed + sizes[0])
+            for fold in range(folds)
+        ]
+    return jobs
+
+
+def race_of(
+    samples: Samples, rows: Sequence[Row], steps: int, seeds: int, folds: int, seed: int = 0
+) -> Race:
+    """Compare finished fits.
+
+    Args:
+        samples: The samples.
+        rows: The finished fits.
+        steps: The number of steps that the fits had.
+        seeds: The number of seeds.
+        folds: The number of folds.
+        seed: The seed that divided a panel into folds.
+
+    """
+    each = by_contender(rows)
+    errors = {name: errors_of(those) for name, those in each.items()}
+    known = {name: found for name, found in errors.items() if found is not None}
+    best = min(known, key=lambda name: known[name].mean, default=None)
+    variance = _variance(samples, folds, seed)
+    racers = [
+        _racer(name, those, each.get(best or ""), variance, Shape.of(samples))
+        for name, those in each.items()
+    ]
+    # the least error first, and what has none last
+    racers.sort(key=lambda one: (not one.mse.known, one.mse.value if one.mse.known else 0.0))
+    return Race(tuple(racers), steps, seeds, folds, variance)
+
+
+def _racer(
+    name: str, rows: list[Row], best: list[Row] | None, variance: float, shape: Shape
+) -> Racer:
+    kind, job, raced = contender(name), rows[0].job, [row.raced for row in rows]
+    found = errors_of(rows)
+    mse = _NOTHING if found is None else found.interval()
+    apart, ratio, same = _compared(rows, best)
+    seen = [each.judged.inference for each in raced if each.judged is not None]
+    return Racer(
+        name,
+        kind.title,
+        raced[0].parameters,
+        len(rows),
+        sum(each.status == "diverged" for each in raced),
+        mse,
+        scaled(mse, variance),
+        apart,
+        ratio,
+        same,
+        float(np.mean([each.seconds for each in raced])),
+        float(np.mean(seen)) if seen else math.nan,
+        training_seconds(name, shape, raced[0].parameters, job.steps, job.batch),
+        max(each.memory for each in raced),
+        tuple(each.rate for each in raced),
+    )
+
+
+def _compared(rows: list[Row], best: list[Row] | None) -> tuple[Interval, float, bool]:
+    """The difference from the best, the ratio, and whether both are as good as each other."""
+    apart = None if best is None else paired(rows, best)
+    if apart is None or best is None:
+        return _NOTHING, math.nan, False
+    if rows is best:
+        return Interval(0.0, 0.0, 0.0, apart.interval().count), 1.0, True
+    beside = errors_of(best)
+    assert beside is not None
+    difference = apart.interval()
+    ratio = 1 + difference.value / beside.mean if beside.mean > 0 else math.nan
+    # without an interval nothing says that they differ
+    return difference, ratio, not difference.low > 0 or ratio < SAME
+
+
+def scaled(interval: Interval, unit: float) -> Interval:
+    """Give an interval in another unit.
+
+    Args:
+        interval: The interval.
+        unit: What becomes 1.
+
+    """
+    if not unit > 0:
+        return _NOTHING
+    value, low, high = (each / unit for each in (interval.value, interval.low, interval.high))
+    return Interval(value, low, high, interval.count)
+
+
+def _variance(samples: Samples, folds: int, seed: int) -> float:
+    """The held-out variance: squared deviations from the mean of each fold, over all folds."""
+    total, count = 0.0, 0
+    for fold in folded(samples, folds, seed):
+        errors, sizes = constant_errors(samples, fold.held)
+        total += float((errors * sizes).sum())
+        count += len(fold.held)
+    return total / count
