@@ -14,6 +14,6 @@
   model in units of the data, `winner` trains it on all samples.
 - The race: `jobs` are fits as jobs of a sweep, `planning` says how many steps fit into a time,
   `comparing` compares errors in pairs, `race` compares contenders, `heads` head sizes.
-- The answer: `verdict` concludes, `choose` is the one call over all of it, after `outliers` have been
-  drawn in; `result` is what it gives, `drawn` as a picture, `page/` as a page.
+- The answer: `verdict` concludes, `choose` is the one call over all of it, after `outliers` have
+  been drawn in; `result` is what it gives, `drawn` as a picture, `page/` as a page.
 """

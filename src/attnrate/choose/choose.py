@@ -207,7 +207,8 @@ def _samples_of(
         return from_file(data, target, horizon, window, time, id, ignore, resample)
     if isinstance(data, (pd.DataFrame, pd.Series)):
         _refuse_y(y)
-        return from_frame(data, target, horizon, window, time, id, ignore, resample)
+        # a Series is refused there, with the way out
+        return from_frame(data, target, horizon, window, time, id, ignore, resample)  # type: ignore[arg-type]
     if y is None:
         way_out = "As choose(x, y), or choose(frame, target='y')."
         raise InputError("an array of tokens needs the outputs y", None, way_out)

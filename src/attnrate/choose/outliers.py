@@ -33,7 +33,7 @@ class Bounds:
             x: Tokens.
 
         """
-        return np.clip(x, self.low, self.high)
+        return np.asarray(np.clip(x, self.low, self.high))
 
 
 def bounds_of(samples: Samples) -> Bounds:
