@@ -42,6 +42,8 @@ ATTENTION = ("transformer", "patches")
 #: A race is run if a class that is not linear may explain this share of what a simpler one leaves,
 #: be it sure or not
 _PROMISING = 0.02
+#: Per cent that are shown as 0
+_ROUNDING = 1e-6
 #: Drift from which no answer is given: filters fitted far away have surely more than this many
 #: times the error of those fitted nearby
 _SURE_DRIFT = 1.1
@@ -150,8 +152,8 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
         heads: The head sizes of the Transformer; None if they were not tried.
 
     """
-    best, cheapest = race.best, race.cheapest
-    if best is None or cheapest is None:
+    best, taken = race.best, race.cheapest
+    if best is None or taken is None:
         return cannot_tell((*before.because, "In the race the training of every model diverged."))
     because = [*before.because, _best_of(race, best)]
     tied = race.tied
@@ -176,8 +178,8 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
     else:
         verdict = "tie"
         because.append(
-            f"Models with attention and without are as good as each other; {cheapest.title} is "
-            "the cheapest to train."
+            "Models with attention and without are as good as each other; the cheapest to train "
+            f"within 2 % of the best is {taken.title}."
         )
     if heads is not None and heads.advised is not None:
         largest = heads.sizes[-1]
@@ -221,7 +223,7 @@ def _left(ladder: Ladder, name: Class) -> str:
     words = rung.words[0].upper() + rung.words[1:]
     return (
         f"{words} leaves {share(rung.upper)} of the variance on what was held out; the best of its "
-        f"kind leaves at least {100 * rung.lower.low:.3g} %."
+        f"kind leaves at least {_per_cent(rung.lower.low)} %."
     )
 
 
@@ -255,8 +257,14 @@ def share(part: Interval) -> str:
         part: The share.
 
     """
-    value, low, high = (100 * each for each in (part.value, part.low, part.high))
-    return f"{value:.3g} % [{low:.3g}, {high:.3g}]"
+    value, low, high = map(_per_cent, (part.value, part.low, part.high))
+    return f"{value} % [{low}, {high}]"
+
+
+def _per_cent(part: float) -> str:
+    """A share in per cent to three digits, without what lies below rounding."""
+    shown = 100 * part
+    return "0" if abs(shown) < _ROUNDING else f"{shown:.3g}"
 
 
 def _times(factor: Interval) -> str:

@@ -6,12 +6,22 @@ from typing import Annotated
 import typer
 
 import attnrate
-from attnrate.cli import compressing, data, fitting, profiling, reproduction, theory, training
+from attnrate.cli import (
+    choosing,
+    compressing,
+    data,
+    fitting,
+    profiling,
+    reproduction,
+    theory,
+    training,
+)
 from attnrate.cli.completing import begin_value
 from attnrate.cli.output import app
 
 __all__ = [
     "app",
+    "choosing",
     "compressing",
     "data",
     "fitting",

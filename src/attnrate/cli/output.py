@@ -164,6 +164,7 @@ _ORDER = (
     "sweep",
     "profile",
     "compress",
+    "choose",
     "train",
     "data",
     "reproduce",
