@@ -64,3 +64,13 @@ def test_on_panels_recurrent_and_convolutional_ones_are_causal_and_the_others_no
 def test_of_a_window_every_token_is_seen(name: str, length: int) -> None:
     shape = Shape(1, 1, length, False)
     assert all(depends(contender(name), shape, 0, on) for on in (0, length // 2, length - 1))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_transformer_that_is_read_at_the_last_token_gives_what_the_whole_one_gives_there(
+    whole: bool,
+) -> None:
+    model = contender("transformer").make(Shape(1, 2, 9, whole), 5, 4)
+    x = torch.randn(3, 9, 1)
+    every = model.model(x)
+    assert torch.allclose(model(x), every if whole else every[:, -1:], atol=1e-6)

@@ -74,6 +74,16 @@ def test_the_spectrum_is_that_of_the_logits_of_all_tokens_with_centred_keys() ->
         )
     model(torch.from_numpy(samples.tokens(held)))
     keys = (seen["W_K"] - seen["W_K"].mean(1, keepdim=True)).flatten(0, 1)
+    # of a window the last token alone is read, and so has a query
     logits = 2**-0.5 * seen["W_Q"].flatten(0, 1) @ keys.mT
-    wanted = torch.linalg.svdvals(logits)[:2] / logits.shape[0]
+    assert logits.shape == (6, 6 * 8)
+    wanted = torch.linalg.svdvals(logits)[:2] / logits.numel() ** 0.5
     assert found[-1] == pytest.approx(wanted.tolist(), rel=1e-6)
+
+
+def test_a_spectrum_has_a_value_for_each_row_of_a_head_however_few_the_samples() -> None:
+    samples = series(rows=60)
+    model = fit_winner(samples, "patches", steps=1, parameters=3000, batch=8)
+    found = spectra_of(samples, np.arange(3), model)
+    assert [len(layer) for layer in found] == [16, 16]
+    assert found[-1][3:] == 13 * (0.0,)

@@ -1,5 +1,6 @@
 """Predictors: in units of the data, to a file and back; the winner."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 import torch
 from made_samples import panel, series
 
+from attnrate.choose.contender import Shape, contender
 from attnrate.choose.predictor import Predictor, Scales
 from attnrate.choose.samples import Samples
+from attnrate.choose.training import fit_on
 from attnrate.choose.winner import fit_winner
 from attnrate.errors import InputError, StoreError
 
@@ -20,7 +23,7 @@ NAMES = ["linear", "gru", "patches", "state_space", "tcn", "transformer"]
 def test_a_model_that_was_saved_and_opened_gives_the_same_numbers(
     name: str, samples: Samples, tmp_path: Path
 ) -> None:
-    model = fit_winner(samples, name, steps=2, parameters=900, batch=8)
+    model = fit_winner(samples, name, steps=2, parameters=900, batch=8, starts=1)
     x = torch.from_numpy(samples.tokens(np.arange(5)))
     opened = Predictor.load(model.save(tmp_path / "model.safetensors"))
     with torch.no_grad():
@@ -73,3 +76,16 @@ def test_a_constant_coordinate_does_no_harm() -> None:
     samples.x[:, 1] = 0.1
     model = fit_winner(samples, "gru", steps=2, parameters=300, batch=8)
     assert torch.isfinite(model(torch.from_numpy(samples.tokens(np.arange(3))))).all()
+
+
+def test_of_several_starts_the_one_with_the_least_watched_error_is_kept() -> None:
+    samples = panel()
+    size = contender("tcn").size(Shape.of(samples), 300)
+    every = np.arange(samples.count)
+    fits = [fit_on(samples, every, "tcn", size, seed, 5, 8, None, 0) for seed in (0, 1, 2)]
+    errors = [math.inf if each.watched is None else each.watched for each in fits]
+    best = fits[int(np.argmin(errors))].predictor
+    found = fit_winner(samples, "tcn", steps=5, parameters=300, batch=8, starts=3)
+    x = torch.from_numpy(samples.tokens(every))
+    assert best is not None
+    assert torch.equal(best(x), found(x))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_samples import panel, row, series
+from ray_nodes import needs_ray, two_nodes
 
 from attnrate.choose import jobs as jobs_file
 from attnrate.choose.jobs import digest_of, run_job, to_bytes
@@ -17,6 +18,8 @@ from attnrate.fitting.records import Failed
 from attnrate.fitting.result import SweepResult
 from attnrate.fitting.ship import pack_bytes, unpack
 from attnrate.fitting.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def fits(name: str, error: float, spread: float = 0.001) -> list:
@@ -40,6 +43,18 @@ def test_those_within_a_hundredth_or_within_the_interval_are_tied_and_the_cheape
     assert found.cheapest.name == min(costs, key=lambda name: costs[name])
     wide = race_of(series(), [*fits("gru", 1.05, 2.0), *fits("tcn", 1.0, 2.0)], 10, 2, 2)
     assert {*wide.tied} == {"gru", "tcn"}
+
+
+def test_the_cheapest_is_close_to_the_best_even_where_nothing_can_be_told() -> None:
+    wild = [
+        row("patches", fold, seed, [1.0, 1.0 + seed, 1.0]) for fold in (0, 1) for seed in (0, 2)
+    ]
+    best = [row("gru", fold, seed, [1.0, 1.01, 1.0]) for fold in (0, 1) for seed in (0, 2)]
+    found = race_of(series(), [*wild, *best], 10, 2, 2)
+    assert found.tied == ("gru", "patches")
+    assert found.racer("patches").nominal < found.racer("gru").nominal
+    assert found.cheapest is not None
+    assert found.cheapest.name == "gru"
 
 
 def test_shares_are_of_the_held_out_variance() -> None:
@@ -100,3 +115,15 @@ def test_the_plan_grows_with_the_minutes_within_its_limits(samples: Samples) -> 
     assert plans[1] < plans[2]
     assert planned_steps(samples, 1.0, seeds=6) < plans[2]
     assert planned_steps(samples, 1.0, heads=False) > plans[2]
+
+
+@needs_ray
+@pytest.mark.slow
+def test_on_ray_the_errors_are_those_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples, names = series(), ["linear", "tcn"]
+    with two_nodes(str(ROOT / "src"), monkeypatch):
+        found = race(samples, 4, 1, 2, 500, names, 0, 8, "ray", tmp_path / "a.sqlite")
+    here = race(samples, 4, 1, 2, 500, names, 0, 8, "local", tmp_path / "b.sqlite", 1)
+    assert [each.mse for each in found.racers] == [each.mse for each in here.racers]

@@ -36,7 +36,7 @@ class Judged:
         units: The bundle of independent units of each entry of `errors`, from `bundles`.
         errors: The mean error of each bundle.
         counts: The number of samples of each bundle.
-        inference: Seconds that 1,000 samples take, on one core.
+        inference: Seconds of processor time that 1,000 samples take, in one thread.
 
     """
 
@@ -81,9 +81,9 @@ def judged(
         for first in range(0, len(held), _BATCH):
             part = slice(first, first + _BATCH)
             x, y = torch.from_numpy(samples.tokens(held[part])), samples.truth(held[part])
-            begun = time.perf_counter()
+            begun = time.process_time()
             found = predictor(x)
-            seconds += time.perf_counter() - begun
+            seconds += time.process_time() - begun
             errors[part] = np.square(found.numpy() - y).sum(-1).mean(-1)
     if not np.isfinite(errors).all():
         return None
@@ -211,5 +211,6 @@ def _singular(query: Tensor, key: Tensor, factor: float) -> tuple[float, ...]:
     # of triangular factors, since moments would square the smallest away
     left, right = torch.linalg.qr(queries)[1], torch.linalg.qr(keys)[1]
     size = factor / math.sqrt(len(queries) * len(keys))
-    found = torch.linalg.svdvals(left @ right.mT) * size
-    return tuple(found.tolist())
+    found = (torch.linalg.svdvals(left @ right.mT) * size).tolist()
+    # where there are fewer queries than rows of a head, the rest is 0
+    return (*found, *[0.0] * (query.shape[-1] - len(found)))

@@ -11,7 +11,7 @@ BATCH = 64
 LEAST, MOST = 100, 3000
 #: Cores of the machine that minutes are counted for
 _CORES = 2
-#: The share of the time that goes into watching and judging, by measurement (2026-08-02)
+#: The share of the time that goes into watching and judging, by measurement (2026-11-19)
 _BESIDE = 0.25
 
 

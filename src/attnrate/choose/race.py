@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Errors that differ by less than this factor are as good as each other
 SAME = 1.01
+#: The cheapest of those that are tied has at most this many times the error of the best
+_CLOSE = 1.05
 _NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 
 
@@ -50,7 +52,7 @@ class Racer:
         ratio: The error beside that of the best, of the seeds that both have; nan if all diverged.
         tied: Whether it is as good as the best: the interval of the difference holds 0 or ends
             below it, or the ratio is below 1.01.
-        seconds: The mean seconds of a training on the machine that ran it.
+        seconds: The mean seconds of processor time of a training, on the machine that ran it.
         inference: The mean seconds that 1,000 samples take there.
         nominal: The seconds of a training by the fixed model of costs, the same everywhere.
         memory: The bytes that training takes, estimated, apart from the data.
@@ -111,9 +113,10 @@ class Race(Shown):
     def cheapest(self) -> Racer | None:
         """The tied one with the least nominal seconds of training; None if all diverged.
 
+        It has at most 1.05 times the error of the best: a wide interval can hold 0 far from it.
         Nominal seconds do not depend on the machine, so that the same race has the same answer.
         """
-        tied = [each for each in self.racers if each.tied]
+        tied = [each for each in self.racers if each.tied and each.ratio <= _CLOSE]
         return min(tied, key=lambda one: one.nominal, default=None)
 
     def racer(self, name: str) -> Racer:

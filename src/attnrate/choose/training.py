@@ -51,7 +51,8 @@ class Fitted:
     Attributes:
         predictor: The model in units of the data; None if it diverged.
         parameters: The number of its parameters.
-        seconds: The seconds of its training, those of runs that diverged included.
+        seconds: The seconds of processor time of its training, in one thread, those of runs that
+            diverged included.
         steps: The number of steps; 0 for a model that is solved.
         rate: The step size of the last run, or the ridge of a model that is solved.
         watched: The error on the watched samples in scaled units; None if it diverged.
@@ -73,7 +74,7 @@ class Raced:
     Attributes:
         status: "done", or "diverged" for a model without finite errors.
         parameters: The number of its parameters.
-        seconds: The seconds of training.
+        seconds: The seconds of processor time of training, in one thread.
         steps: The number of steps.
         rate: The step size of the last run, or the ridge of a model that is solved.
         memory: An estimate of the bytes that training takes: parameters, their gradients and
@@ -150,6 +151,7 @@ def fit_on(
     steps: int,
     batch: int = 64,
     m_h: int | None = None,
+    division: int | None = None,
 ) -> Fitted:
     """Train a contender on some samples, of which a part is watched and not learned from.
 
@@ -162,18 +164,19 @@ def fit_on(
         steps: The number of steps; a linear map has none.
         batch: The number of samples in a step.
         m_h: The head size. Default: that of the race.
+        division: The seed by which a panel is parted. Default: the seed.
 
     Raises:
         InputError: If there are too few samples to learn from and to watch.
 
     """
     kind = contender(name)
-    learned, watched = parted(samples, train, seed)
+    learned, watched = parted(samples, train, seed if division is None else division)
     scales = Scales.of(samples, learned)
     make = Make(name, Shape.of(samples), size, m_h or kind.m_h)
     if not kind.solved:
         import_optimizer()
-    begun = time.perf_counter()
+    begun = time.process_time()
     with torch_threads(1), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = make.model()
@@ -183,7 +186,7 @@ def fit_on(
         else:
             data = _Data(samples, scales, learned, watched, batch, seed)
             run = _best(data, model, kind.rate, steps)
-    seconds = time.perf_counter() - begun
+    seconds = time.process_time() - begun
     finite = math.isfinite(run.watched)
     predictor = Predictor(make, scales, run.model).eval() if finite else None
     return Fitted(predictor, parameters, seconds, steps, run.rate, run.watched if finite else None)

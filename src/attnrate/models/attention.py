@@ -24,16 +24,16 @@ class Heads:
     causal: bool
 
     def logits(
-        self, query: Float[Tensor, "*batch length q"], key: Float[Tensor, "*batch length q"]
-    ) -> Float[Tensor, "*shape length length"]:
+        self, query: Float[Tensor, "*batch queries q"], key: Float[Tensor, "*batch length q"]
+    ) -> Float[Tensor, "*shape queries length"]:
         """Compute factor · q_i(t)ᵀ k_i(s), (*batch, count, length, length) for several heads."""
         scaled = query if self.factor == 1 else self.factor * query
         return self._split(scaled) @ self._split(key).mT
 
     def weights(
-        self, logits: Float[Tensor, "*shape length length"]
-    ) -> Float[Tensor, "*shape length length"]:
-        """Apply softmax over s; over s ≤ t with a mask."""
+        self, logits: Float[Tensor, "*shape queries length"]
+    ) -> Float[Tensor, "*shape queries length"]:
+        """Apply softmax over s; over s ≤ t with a mask, which needs a query at each t."""
         if self.causal:
             future = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).triu(1)
             logits = logits.masked_fill(future, -torch.inf)
@@ -41,10 +41,10 @@ class Heads:
 
     def mix(
         self,
-        query: Float[Tensor, "*batch length q"],
+        query: Float[Tensor, "*batch queries q"],
         key: Float[Tensor, "*batch length q"],
         value: Float[Tensor, "*batch length v"],
-    ) -> Float[Tensor, "*batch length v"]:
+    ) -> Float[Tensor, "*batch queries v"]:
         """Average the values with each head's weights; the heads stand side by side."""
         mixed = self.weights(self.logits(query, key)) @ self._split(value)
         return mixed if self.count == 1 else mixed.transpose(-3, -2).flatten(-2)

@@ -21,4 +21,4 @@ def make(shape: Shape, size: int, m_h: int | None = None) -> nn.Module:
     return Read(GRU(shape.d, shape.out, size), shape.whole)
 
 
-CONTENDER = Contender("gru", "GRU", make, 3e-2, Cost(1e-3, 1e-4, 1e-4))
+CONTENDER = Contender("gru", "GRU", make, 3e-2, Cost(3.0e-3, 5e-5, 3.0e-4))

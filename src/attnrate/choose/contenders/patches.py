@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from attnrate.choose.contender import Contender, Cost, Read, Shape
-from attnrate.choose.contenders.transformer import FEATURES, attention
+from attnrate.choose.contender import Contender, Cost, Shape
+from attnrate.choose.contenders.transformer import FEATURES, Attending, attention
 
 Tensor = torch.Tensor
 
@@ -35,10 +35,11 @@ class Patched(nn.Module):
         self.before = self.patch - 1 if shape.whole else -shape.length % self.patch
         tokens = (shape.length + self.before - self.patch) // self.stride + 1
         self.convolution = nn.Conv1d(shape.d, FEATURES, self.patch, stride=self.stride)
-        self.model = attention(FEATURES, shape.out, tokens, width, m_h)
+        model = attention(FEATURES, shape.out, tokens, width, m_h)
+        self.model = Attending(model, shape.whole)
 
-    def forward(self, x: Float[Tensor, "batch length d"]) -> Float[Tensor, "batch tokens out"]:
-        """Map tokens to the outputs at the patches."""
+    def forward(self, x: Float[Tensor, "batch length d"]) -> Float[Tensor, "batch places out"]:
+        """Map tokens to the outputs at each patch, or at the last one."""
         padded = nn.functional.pad(x.mT, (self.before, 0))
         outputs: Tensor = self.model(self.convolution(padded).mT)
         return outputs
@@ -53,9 +54,9 @@ def make(shape: Shape, size: int, m_h: int | None = None) -> nn.Module:
         m_h: The head size. Default: the number of features.
 
     """
-    return Read(Patched(shape, size, m_h), shape.whole)
+    return Patched(shape, size, m_h)
 
 
 CONTENDER = Contender(
-    "patches", "Transformer on patches", make, 3e-2, Cost(3e-3, 0.0, 5e-5, 1e-9), FEATURES
+    "patches", "Transformer on patches", make, 3e-2, Cost(3.0e-3, 0.0, 6e-6, 2e-10), FEATURES
 )

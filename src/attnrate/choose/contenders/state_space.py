@@ -54,4 +54,4 @@ def make(shape: Shape, size: int, m_h: int | None = None) -> nn.Module:
     return Read(Blocks(shape, size), shape.whole)
 
 
-CONTENDER = Contender("state_space", "State space", make, 3e-2, Cost(2e-3, 0.0, 1e-4))
+CONTENDER = Contender("state_space", "State space", make, 3e-2, Cost(2.5e-3, 0.0, 4.5e-4))

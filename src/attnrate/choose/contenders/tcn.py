@@ -22,4 +22,4 @@ def make(shape: Shape, size: int, m_h: int | None = None) -> nn.Module:
     return Read(model, shape.whole)
 
 
-CONTENDER = Contender("tcn", "TCN", make, 3e-2, Cost(1e-3, 0.0, 1e-4))
+CONTENDER = Contender("tcn", "TCN", make, 3e-2, Cost(1.5e-3, 0.0, 2.5e-4))

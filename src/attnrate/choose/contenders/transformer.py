@@ -3,10 +3,14 @@
 It sees the whole sample, also on panels, where the recurrent contenders are causal.
 """
 
+import torch
+from jaxtyping import Float
 from torch import nn
 
-from attnrate.choose.contender import Contender, Cost, Read, Shape
+from attnrate.choose.contender import Contender, Cost, Shape
 from attnrate.models.transformer import Transformer
+
+Tensor = torch.Tensor
 
 #: The number of features, of which the values have as many; heads are this large at most
 FEATURES = 16
@@ -40,6 +44,32 @@ def attention(d: int, out: int, length: int, width: int, m_h: int | None) -> Tra
     )
 
 
+class Attending(nn.Module):
+    """A Transformer of which each token is read, or the last one; then it alone has a query.
+
+    Args:
+        model: The Transformer.
+        whole: Whether each token is read.
+
+    """
+
+    def __init__(self, model: Transformer, whole: bool) -> None:
+        super().__init__()
+        self.model, self.whole = model, whole
+
+    def forward(self, x: Float[Tensor, "batch length d"]) -> Float[Tensor, "batch places out"]:
+        """Compute the outputs that are read, as `Transformer.forward` computes all of them."""
+        model = self.model
+        h: Tensor = model.f_hat(model.position(x))
+        for inner in model.inner:
+            h = inner(h)
+        h = model.norm(h)
+        asking = h if self.whole else h[:, -1:]
+        mixed = model.rule.mix(model.W_Q(asking), model.W_K(h), model.W_V(h))
+        outputs: Tensor = model.F_hat(mixed)
+        return outputs
+
+
 def make(shape: Shape, size: int, m_h: int | None = None) -> nn.Module:
     """Make a Transformer on tokens.
 
@@ -49,9 +79,9 @@ def make(shape: Shape, size: int, m_h: int | None = None) -> nn.Module:
         m_h: The head size. Default: the number of features.
 
     """
-    return Read(attention(shape.d, shape.out, shape.length, size, m_h), shape.whole)
+    return Attending(attention(shape.d, shape.out, shape.length, size, m_h), shape.whole)
 
 
 CONTENDER = Contender(
-    "transformer", "Transformer", make, 3e-2, Cost(3e-3, 0.0, 1e-4, 1e-9), FEATURES
+    "transformer", "Transformer", make, 3e-2, Cost(2.5e-3, 0.0, 6.5e-5, 1.3e-8), FEATURES
 )
