@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Errors that differ by less than this factor are as good as each other
 SAME = 1.01
 #: The cheapest of those that are tied has at most this many times the error of the best
-_CLOSE = 1.05
+_CLOSE = 1.02
 _NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 
 
@@ -113,7 +113,7 @@ class Race(Shown):
     def cheapest(self) -> Racer | None:
         """The tied one with the least nominal seconds of training; None if all diverged.
 
-        It has at most 1.05 times the error of the best: a wide interval can hold 0 far from it.
+        It has at most 1.02 times the error of the best: a wide interval can hold 0 far from it.
         Nominal seconds do not depend on the machine, so that the same race has the same answer.
         """
         tied = [each for each in self.racers if each.tied and each.ratio <= _CLOSE]

@@ -131,10 +131,10 @@ def choose(
     """Tell whether your data need a Transformer, and how large its heads must be.
 
     First a ladder, without training: what the best map of each class leaves of the variance, from
-    a constant to sums of functions of pairs of tokens. Where a map that is not linear may be better,
-    a race of linear map, convolutions, GRU, state space, Transformer, and Transformer on patches
-    follows, with equally many parameters. Where a Transformer is as good as the best, its heads are
-    made smaller as long as the error stays.
+    a constant to sums of functions of pairs of tokens. Where a map that is not linear may be
+    better, a race of a linear map, convolutions, a GRU, a state-space model, a Transformer, and a
+    Transformer on patches follows, with equally many parameters. Where a Transformer is as good as
+    the best, its heads are made smaller as long as the error stays.
     """
     from attnrate.choose.choose import choose as choose_model
     from attnrate.choose.page.write import check_folder
