@@ -174,7 +174,7 @@ def test_resampling_averages_within_bins_and_fills_nothing() -> None:
     frame = hourly(48).drop(index=[4, 5, 30])
     data = from_frame(frame, "y", 1, 2, resample="2h")
     assert data.step == "2 hours"
-    assert "45 rows are averaged to 24, one per 2h" in data.said
+    assert "45 rows are averaged over steps of 2h: 24 rows" in data.said
     np.testing.assert_allclose(data.samples.y[0, 0], frame["y"].iloc[:2].mean())
     assert np.flatnonzero(np.isnan(data.samples.y[:, 0])).tolist() == [2]
     np.testing.assert_allclose(data.samples.y[15, 0], frame.loc[31, "y"])

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attnrate.choose.data import from_file
 from attnrate.data.series import sample_series, shape_of
 from attnrate.data.series_table import SERIES
 
@@ -37,6 +38,23 @@ def test_a_series_has_what_its_entry_says(opened, name):
     assert table[entry.target].std() > 0
     if table.index.name == "time":
         assert pd.to_datetime(table.index, format="ISO8601").is_monotonic_increasing
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_the_command_that_is_printed_finds_samples(opened, name):
+    entry = SERIES[name]
+    given = dict(zip(entry.options[::2], entry.options[1::2], strict=True))
+    resample, left_out = given.pop("--resample", None), given.pop("--ignore", None)
+    assert not given
+    data = from_file(
+        opened(name),
+        target=entry.target,
+        horizon=entry.horizon,
+        ignore=[] if left_out is None else [left_out],
+        resample=resample,
+    )
+    assert not data.faults
+    assert data.samples.count > 1000
 
 
 def test_glucose_is_the_original_to_the_last_digit(opened):

@@ -196,7 +196,9 @@ def from_frame(
             raise InputError("resample needs times, and there are none", resample, way_out)
         before = len(table.values)
         table = resampled(table, roles.time, resample)
-        averaged = [f"{before:,} rows are averaged to {len(table.values):,}, one per {resample}"]
+        averaged = [
+            f"{before:,} rows are averaged over steps of {resample}: {len(table.values):,} rows"
+        ]
     else:
         averaged = []
     clock = no_clock(table) if roles.time is None else read_clock(table, roles.time)
