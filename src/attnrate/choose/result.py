@@ -127,7 +127,7 @@ class Choice(Shown):
                 frame with these columns, whose last `window` rows are taken.
 
         Returns:
-            The outputs: (N, 1, k · horizon) after each window, of which the first k belong to the
+            The outputs: (N, 1, k · horizon) after each window, whose first k numbers belong to the
             next moment; or (N, T, k) for whole sequences.
 
         Raises:
