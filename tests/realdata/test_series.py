@@ -10,6 +10,8 @@ from attnrate.data.series_table import SERIES
 
 pytestmark = pytest.mark.realdata
 COMMAND = "attnrate data series glucose"
+#: The series of a guide, which is run as a test
+OF_THE_GUIDE = "attnrate data series spikes"
 #: Missing values of the originals, by series and column; other columns have none
 MISSING = {
     "beijing-pm": {"pm25": 2067},
@@ -71,8 +73,8 @@ def test_the_weather_over_the_soil_is_joined_in_its_true_order(opened):
     assert steps[midnight].mean() < 1.1 * steps[~midnight].mean()
 
 
-def test_every_spike_is_counted(opened):
-    table = pd.read_csv(opened("spikes"))
+def test_every_spike_is_counted(real):
+    table = pd.read_csv(real(OF_THE_GUIDE, sample_series, "spikes"))
     assert table["spikes"].sum() == 929
     # the receptor answers to a loud sound 6 ms later, and never before it
     sound, spikes = table["stimulus"], table["spikes"]
