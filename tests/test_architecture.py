@@ -32,7 +32,17 @@ ROOMS = [
         "figures",
         "pages",
     ),
-    *("targets", "models", "data", "theory", "fitting", "training", "spectra", "compress"),
+    *(
+        "targets",
+        "models",
+        "data",
+        "theory",
+        "fitting",
+        "training",
+        "spectra",
+        "compress",
+        "choose",
+    ),
     *("experiments", "report", "reproduction", "cli"),
 ]
 #: A file has one subject; an experiment, told from top to bottom, may be longer

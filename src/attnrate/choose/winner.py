@@ -32,8 +32,8 @@ def fit_winner(
         m_h: The head size. Default: that of the race.
         seed: The first seed of weights and batches; it also says which part of a panel is watched.
         batch: The number of samples in a step.
-        starts: The number of fits from different weights, of which the one with the least watched
-            error is kept; a linear map needs one.
+        starts: The number of fits from different weights, the one with the least watched
+            error being kept; a linear map needs one.
 
     Returns:
         The model in units of the data.

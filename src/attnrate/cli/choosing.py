@@ -137,9 +137,10 @@ def choose(
     the best, its heads are made smaller as long as the error stays.
     """
     from attnrate.choose.choose import choose as choose_model
-    from attnrate.choose.page.write import check_folder
 
     if out is not None:
+        from attnrate.choose.page.write import check_folder
+
         check_folder(out)
     with _kept(out, store) as place:
         found = choose_model(
