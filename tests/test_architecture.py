@@ -32,8 +32,18 @@ ROOMS = [
         "figures",
         "pages",
     ),
-    *("targets", "models", "data", "theory", "fitting", "training", "spectra", "compress"),
-    *("choose", "experiments", "report", "reproduction", "cli"),
+    *(
+        "targets",
+        "models",
+        "data",
+        "theory",
+        "fitting",
+        "training",
+        "spectra",
+        "compress",
+        "choose",
+    ),
+    *("experiments", "report", "reproduction", "cli"),
 ]
 #: A file has one subject; an experiment, told from top to bottom, may be longer
 MOST_LINES, MOST_LINES_OF_AN_EXPERIMENT = 450, 650

@@ -243,6 +243,21 @@ def test_a_terminal_has_a_line_with_a_bar(on_a_terminal: Terminal) -> None:
     assert states[-1] == ""
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_bar_makes_room_for_words(
+    width: int, on_a_terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    def work() -> None:
+        with Progress("9/48 trials · 2 running · 37 s", 0.2, left=lambda: (34.0, 88.0)) as shown:
+            shown.mark()
+
+    lines = [line for line in drawings(on_a_terminal(work)) if line]
+    assert lines[-1].endswith("━ 9/48 trials · 2 running · 37 s · about 34-88 s left")
+    assert len(lines[-1]) <= width
+
+
 def test_a_line_that_lasts_stays(on_a_terminal: Terminal) -> None:
     def work() -> None:
         with Progress("begun", 0.0, lasting=True) as shown:

@@ -17,6 +17,7 @@ import griffe
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 import attnrate as ar
 from attnrate.data import registry
@@ -47,7 +48,10 @@ ERROR_VALUES = {("InputError", "value")}
 #: The rows of a store, which users receive and do not make, hold tables of plain JSON values
 STORED = {("Finished", "settings"), ("Finished", "result"), ("Failed", "settings")}
 #: What results name in their types and import for type checkers alone
-FOR_CHECKERS = {"pd": pd, "Drawing": Drawing, "Advice": ar.Advice, "Compressed": ar.Compressed}
+FOR_CHECKERS = {
+    **{"pd": pd, "Drawing": Drawing, "Figure": Figure},
+    **{"Advice": ar.Advice, "Compressed": ar.Compressed},
+}
 #: What a docstring does not begin with: it leans on its neighbour, or says what a thing is not
 LEANING = re.compile(r"^(The same|Likewise|As above|Also|Not |No longer|And |But )")
 #: Words that a reader stumbles over

@@ -202,6 +202,18 @@ from .compress.timing import Timing as Timing
 from .compress.rivals import Rival as Rival
 from .compress.written import ExportError as ExportError
 
+# ---- people's own data: Transformer or not, and how large
+from .choose.choose import choose as choose
+from .choose.result import About as About
+from .choose.result import Choice as Choice
+from .choose.heads import Heads as Heads
+from .choose.heads import HeadSize as HeadSize
+from .choose.kernel import Kernel as Kernel
+from .choose.ladder import Ladder as Ladder
+from .choose.ladder import Rung as Rung
+from .choose.race import Race as Race
+from .choose.race import Racer as Racer
+
 # ---- training on real data
 from .training.train import ImageScores as ImageScores
 from .training.train import Trained as Trained

@@ -34,7 +34,7 @@ _PIECES = 32  # number of pieces of a share's growth whose durations are remembe
 _LINE_EVERY = 10.0  # seconds between plain lines while something happens
 QUIET = 1.0  # seconds that work may take before its progress is shown
 _QUIET_AT_MOST = 60.0  # seconds between plain lines while nothing happens
-_WIDTH = 24  # of a bar, in characters
+_WIDTH, _SHORT = 24, 4  # of a bar, in characters, and where the words need the room
 _TURNING = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES, _READINGS = 10.0, 4.0  # per second: drawings of the live line, updates of its text
 _CELL_EVERY = 0.5  # seconds between two drawings in a notebook
@@ -126,8 +126,7 @@ class Progress:
             nothing there; False shows nothing anywhere.
         stream: Where it is shown; stderr by default.
         name: The first word of plain lines.
-        left: Returns how long the rest will take, where that is known better than from the pace
-            of the share.
+        left: Returns how long the rest takes, where that is known better than by the share's pace.
         after: Seconds before the live line appears, so that short work shows nothing.
         lasting: Whether the last state of the live line stays.
         steady: Whether plain lines are written without a call of `mark`: the first, the last, and
@@ -429,11 +428,12 @@ class _Terminal(_Place):
             self._read = now, self._words()
         share = self._share()
         if share is None:
-            turning = _TURNING[int(_FRAMES * now) % len(_TURNING)]
-            parts = [(turning, "green")]
+            parts = [(_TURNING[int(_FRAMES * now) % len(_TURNING)], "green")]
         else:
-            full = round(_WIDTH * share)
-            parts = [("━" * full, "green"), ("━" * (_WIDTH - full), "dim")]
+            room = self._live.console.width - len(self._read[1]) - 1 if self._live else _WIDTH
+            width = min(_WIDTH, max(_SHORT, room))
+            full = round(width * share)
+            parts = [("━" * full, "green"), ("━" * (width - full), "dim")]
         return Text.assemble(*parts, " ", self._read[1], no_wrap=True, overflow="ellipsis")
 
 

@@ -2,6 +2,7 @@
 
 import builtins
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,6 +138,11 @@ def test_ten_gigabytes_are_refused_at_once(tmp_path: Path) -> None:
 def test_more_numbers_than_the_memory_takes_are_refused() -> None:
     with pytest.raises(InputError, match=r"a\.parquet is too large.*take 14\.9 GB"):
         files.require_room(10_000_000, 100, "a.parquet")
+    with pytest.raises(InputError, match=r"take 9\.2 GB.*--resample") as refused:
+        files.require_room(2_000_000, 20, "a frame", ladder=True)
+    (most,) = re.findall(r"Take ([\d,]+) rows", str(refused.value))
+    files.require_room(int(most.replace(",", "")), 20, "a frame", ladder=True)
+    files.require_room(2_000_000, 20, "a frame")
 
 
 def test_parquet_without_its_package_is_refused_with_the_command(

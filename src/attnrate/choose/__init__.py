@@ -4,8 +4,8 @@
   `folds` says how they are divided.
 - From what people have: `data` makes samples of a frame, `arrays` or a file (`files`): `columns`
   says which column is what, `cells` makes numbers of it, `clock` reads times and finds gaps,
-  `windows` are cut, `leaks` are covariates that give the target away, and `account` says
-  all of this in sentences.
+  `windows` are cut, `leaks` are covariates that give the target away, and `account` says all this
+  to people.
 - The ladder, without training: `features` and their `sums`, `rungs` (least squares of each class of
   maps) and `positions` (of linear maps by position), `rung_errors` by unit, `kernel`, all called by
   `ladder`; `enough`: the simplest class that no other beats; `rung_model`: a class that predicts.

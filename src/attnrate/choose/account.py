@@ -1,4 +1,4 @@
-"""Sentences about people's data: what was counted, left out and assumed, and faults."""
+"""Sentences for people about their data: what was counted, left out and assumed, and faults."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
 """Transformer or not, and how large, for people's own data: ladder, race, heads, verdict."""
 
 import os
+import sys
 import tempfile
 import time as clock
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from attnrate.choose.contender import contenders
 from attnrate.choose.data import Data, Name, Names, from_arrays, from_file, from_frame
 from attnrate.choose.heads import Heads, heads
 from attnrate.choose.ladder import Ladder, ladder
 from attnrate.choose.outliers import Bounds, bounds_of, drawn_in
-from attnrate.choose.planning import planned_steps
+from attnrate.choose.planning import LEAST, planned_seconds, planned_steps
 from attnrate.choose.predictor import Predictor
 from attnrate.choose.race import Race, race
 from attnrate.choose.result import About, Choice
@@ -32,6 +34,9 @@ from attnrate.choose.verdict import (
 from attnrate.choose.winner import fit_winner
 from attnrate.errors import InputError, require_whole
 from attnrate.fitting.engines import make_engine
+from attnrate.fitting.store import Store, require_store
+from attnrate.progress import Progress, say
+from attnrate.progress import said as in_words
 from attnrate.settings import Count, Natural, Positive, Switch, by, checked
 
 #: How far to go: only the ladder, the race too, or the heads too
@@ -51,6 +56,16 @@ def _require_engine_name(name: str, value: object) -> str:
 
 #: The name of an engine
 EngineName = Annotated[str, by(_require_engine_name)]
+
+
+def _require_own_store(name: str, value: object) -> Path | None:
+    if value is None:
+        return None
+    return require_store(name, os.fspath(value) if isinstance(value, os.PathLike) else value)
+
+
+#: The file of finished fits; None keeps them only until the answer is there
+OwnStore = Annotated[str | os.PathLike[str] | None, by(_require_own_store)]
 
 
 def _require_given(name: str, value: object) -> object:
@@ -106,7 +121,7 @@ def choose(
     seed: Natural = 0,
     full: Switch = False,
     engine: EngineName = "local",
-    store: str | os.PathLike[str] | None = None,
+    store: OwnStore = None,
     workers: Count | None = None,
     progress: bool | None = None,
 ) -> Choice:
@@ -164,7 +179,10 @@ def choose(
 
     """
     begun = clock.perf_counter()
-    given = _samples_of(data, y, target, horizon, window, time, id, ignore, resample)
+    if store is not None:
+        _require_store(Path(store))
+    with Progress("reading the data", wanted=progress, after=1.0):
+        given = _samples_of(data, y, target, horizon, window, time, id, ignore, resample)
     bounds = bounds_of(given.samples)
     samples, drawn = drawn_in(given.samples, bounds)
     effort = Effort(stage, minutes, seeds, folds, seed, full, engine, workers, progress)
@@ -188,6 +206,19 @@ def choose(
     with tempfile.TemporaryDirectory(prefix="attnrate-") as folder:
         parts = _parts(samples, effort, Path(folder) / "choose.sqlite")
     return _answer(parts, about, begun, bounds)
+
+
+def _require_store(store: Path) -> None:
+    """Raise an error now, and not after the ladder, where finished fits cannot be kept."""
+    if store.exists():
+        with Store(store):
+            return
+    if not store.absolute().parent.is_dir():
+        raise InputError("store is in a folder that is not there", str(store), "Make it first.")
+    if not os.access(store.absolute().parent, os.W_OK):
+        raise InputError(
+            "store is in a folder that cannot be written", str(store), "Name another place."
+        )
 
 
 def _samples_of(
@@ -257,6 +288,8 @@ def _parts(samples: Samples, effort: Effort, store: Path) -> _Parts:
         return _of_ladder(samples, found, said)
     with_heads = effort.stage == "heads"
     steps = planned_steps(samples, effort.minutes, effort.seeds, effort.folds, heads=with_heads)
+    said = _with_few_steps(said, steps, effort)
+    _announce(samples, steps, effort)
     ran = race(
         samples,
         steps,
@@ -292,8 +325,33 @@ def _parts(samples: Samples, effort: Effort, store: Path) -> _Parts:
         return _Parts(said, found, ran, tried, before.winner, None, before.model)
     winner = ran.cheapest.name
     m_h = tried.advised if tried is not None and tried.name == winner else None
-    model = fit_winner(samples, winner, steps, m_h=m_h, seed=effort.seed)
+    model = fit_winner(samples, winner, steps, m_h=m_h, seed=effort.seed, progress=effort.progress)
     return _Parts(said, found, ran, tried, winner, m_h, model)
+
+
+def _with_few_steps(said: Conclusion, steps: int, effort: Effort) -> Conclusion:
+    """What the ladder says, with a warning where the minutes allow only the fewest steps."""
+    if steps > LEAST:
+        return said
+    few = (
+        f"{effort.minutes:g} minutes allow only the fewest steps a fit, {LEAST}: "
+        "a race of more minutes may end otherwise."
+    )
+    return Conclusion(said.verdict, (*said.because, few), said.enough)
+
+
+def _announce(samples: Samples, steps: int, effort: Effort) -> None:
+    """Say before the first fit what is to come and how long it takes by the plan."""
+    terminal = effort.progress is None and sys.stderr.isatty()
+    if not (effort.progress or terminal):
+        return
+    with_heads = effort.stage == "heads"
+    seconds = planned_seconds(samples, steps, effort.seeds, effort.folds, heads=with_heads)
+    then = ", and perhaps the heads after it," if with_heads else ""
+    say(
+        f"a race of {len(contenders())} models with {steps:,} steps a fit{then} takes about "
+        f"{' '.join(in_words(seconds))} on two cores by the plan"
+    )
 
 
 def _of_ladder(samples: Samples, found: Ladder, said: Conclusion) -> _Parts:

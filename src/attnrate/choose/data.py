@@ -188,7 +188,8 @@ def from_frame(
     asked, out = _require_names("target", target), _require_names("ignore", ignore) or ()
     plain, clock_name = columns.plain(frame, time, id)
     roles = columns.roles([*map(str, plain.columns)], asked, time, id, out, clock_name)
-    files.require_room(len(plain), len(roles.targets) + len(roles.covariates), source)
+    width = len(roles.targets) + len(roles.covariates)
+    files.require_room(len(plain), width, source)
     table = columns.tabulate(plain, roles)
     if resample is not None:
         if roles.time is None:
@@ -201,6 +202,7 @@ def from_frame(
         ]
     else:
         averaged = []
+    files.require_room(len(table.values), width, source, ladder=True)
     clock = no_clock(table) if roles.time is None else read_clock(table, roles.time)
     missing = account.of_missing(table)
     dropped, left_out = columns.useless(table)

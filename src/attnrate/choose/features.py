@@ -114,9 +114,14 @@ class Features:
     @cached_property
     def _sums(self) -> Float64[np.ndarray, "rows_and_one functions"]:
         """Sums of the functions and of the products over all rows before each row."""
-        made = self.functions.reshape(len(self.functions), -1)
-        every = np.concatenate([made, self.crosses], axis=1)
-        return np.concatenate([np.zeros((1, every.shape[1])), every.cumsum(0)])
+        made, crosses = self.functions.reshape(len(self.functions), -1), self.crosses
+        width = made.shape[1]
+        result = np.zeros((len(made) + 1, width + crosses.shape[1]))
+        # column by column, as a second table of this size might not fit into memory
+        for column in range(result.shape[1]):
+            some = made[:, column] if column < width else crosses[:, column - width]
+            np.cumsum(some, out=result[1:, column])
+        return result
 
     @property
     def _places(self) -> int:

@@ -20,12 +20,16 @@ from attnrate.extras import missing
 from attnrate.spectra.inputs.files import is_packed, opened
 
 Numbers: TypeAlias = Float64[np.ndarray, " rows"]
-#: What is read at most: bytes of a table in text, and of the numbers that come of a file
+#: What is read at most: bytes of a table in text, and of the numbers that come of a file, which
+#: leave room for the program itself in 2 GB
 _MOST_BYTES = 2 << 30
+_MOST_NUMBERS = 3 << 29
 #: Bytes of text from which on a table is read piece by piece; a packed one grows about fivefold
-_LARGE = 500_000_000
+_LARGE = 100_000_000
 _GROWTH = 5
 _ROWS = 250_000  # of a piece
+#: What a ladder keeps of a row at most: functions of its values, and products of two of them
+_MOST_FUNCTIONS, _MOST_PAIRS = 400, 300
 _BEGINNING = 1 << 16  # bytes in which a file shows what it is
 _ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".npz")
 _OTHERS = {
@@ -70,23 +74,31 @@ def _ending(path: Path) -> bool:
     return path.name.lower().endswith(_ENDINGS)
 
 
-def require_room(rows: int, columns: int, source: str) -> None:
+def require_room(rows: int, columns: int, source: str, *, ladder: bool = False) -> None:
     """Raise an InputError for more numbers than are held in the memory.
 
     Args:
         rows: The number of rows.
         columns: The number of columns of numbers.
         source: Where they come from.
+        ladder: Whether what a ladder keeps of each row counts too: functions of its values,
+            products of two of them, and their sums.
 
     """
-    size = 2 * 8 * rows * columns  # as they are read, and in order
-    if size > _MOST_BYTES:
+    kept = 2 * columns  # as they are read, and in order
+    if ladder:
+        functions = min(_MOST_FUNCTIONS, columns * (8 if columns <= 2 else 5))
+        pairs = columns * (columns - 1) // 2
+        kept += 2 * functions + 2 * (pairs if pairs <= _MOST_PAIRS else 0)
+    size = 8 * rows * kept
+    if size > _MOST_NUMBERS:
         raise InputError(
             f"{source} is too large: {rows:,} rows of {columns:,} columns take {{value}} GB, and "
-            f"at most {_MOST_BYTES >> 30} GB are taken",
+            f"at most {_MOST_NUMBERS / 2**30:g} GB are taken",
             round(size / 2**30, 1),
-            f"Take {_MOST_BYTES // (16 * columns):,} rows, leave columns out by ignore= "
-            "(--ignore), or average over longer steps of time first.",
+            f"Take {_MOST_NUMBERS // (8 * kept):,} rows, leave columns out by ignore= (--ignore), "
+            "or average over longer steps of time"
+            + (" by resample='1h' or another (--resample)." if ladder else " first."),
         )
 
 
@@ -256,8 +268,9 @@ def read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as packed:
             size = sum(one.file_size for one in packed.infolist())
-        if size > _MOST_BYTES:
-            what = f"the arrays take {{value}} GB, and at most {_MOST_BYTES >> 30} GB are taken"
+        if size > _MOST_NUMBERS:
+            most = _MOST_NUMBERS / 2**30
+            what = f"the arrays take {{value}} GB, and at most {most:g} GB are taken"
             raise InputError(what, round(size / 2**30, 1), "Take fewer or shorter sequences.")
         with np.load(path, allow_pickle=False) as arrays:
             lacking = [name for name in ("x", "y") if name not in arrays.files]

@@ -38,6 +38,12 @@ class HeadSize:
             ends below it, or the ratio is below 1.01; and the ratio is at most 1.1.
         diverged: The number of its fits that diverged.
 
+    Examples:
+        >>> error, more = ar.Interval(0.51, 0.49, 0.53, 9), ar.Interval(0.01, -0.01, 0.03, 9)
+        >>> size = ar.HeadSize(2, 5700, error, more, ratio=1.02, enough=True, diverged=0)
+        >>> size.m_h, size.enough
+        (2, True)
+
     """
 
     m_h: int
@@ -60,6 +66,17 @@ class Heads(Shown):
             of softmax: the mean over folds and seeds, for each layer. They are shown beside the
             errors; the errors decide.
         failures: Why jobs failed that are no part of the result.
+
+    Examples:
+        >>> error, same = ar.Interval(0.5, 0.45, 0.55, 9), ar.Interval(0.0, -0.01, 0.01, 9)
+        >>> sizes = [ar.HeadSize(1, 5600, error, same, ratio=1.4, enough=False, diverged=0),
+        ...          ar.HeadSize(2, 5700, error, same, ratio=1.02, enough=True, diverged=0),
+        ...          ar.HeadSize(4, 6000, error, same, ratio=1.0, enough=True, diverged=0)]
+        >>> heads = ar.Heads("transformer", tuple(sizes), spectra=((3.1, 0.8, 0.01, 0.0),))
+        >>> heads.advised
+        2
+        >>> print(heads)
+        heads of 2 are enough; errors beside the largest: m_h = 1: 1.4, m_h = 2: 1.02, m_h = 4: 1
 
     """
 

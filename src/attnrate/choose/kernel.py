@@ -34,6 +34,16 @@ class Kernel:
         complexity: C_RNN of the kernel up to `reach`, in units of the data; None with several
             inputs or outputs, or where the kernel is too short to show a decay.
 
+    Examples:
+        >>> import numpy as np, pandas as pd
+        >>> drawn = np.random.default_rng(0)
+        >>> x = drawn.normal(size=2000)
+        >>> y = np.convolve(x, [1.0, 0.5])[:2000] + 0.1 * drawn.normal(size=2000)
+        >>> frame = pd.DataFrame({"x": x, "y": y})
+        >>> kernel = ar.choose(frame, horizon=0, window=8, stage="ladder").kernel
+        >>> kernel.reach, kernel.values[:2, 0, 0].round(1).tolist()
+        (1, [1.0, 0.5])
+
     """
 
     lags: Int64[np.ndarray, " lags"]

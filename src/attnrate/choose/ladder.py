@@ -41,6 +41,15 @@ class Rung:
             variance.
         upper: The error of least squares with a ridge on samples that were held out.
 
+    Examples:
+        >>> import numpy as np, pandas as pd
+        >>> drawn = np.random.default_rng(0).normal(size=2000)
+        >>> frame = pd.DataFrame({"x": drawn[1:], "y": drawn[1:] + drawn[:-1]})
+        >>> found = ar.choose(frame, horizon=0, window=8, stage="ladder")
+        >>> now = found.ladder["memoryless linear"]
+        >>> now.words, now.lower.value < now.upper.value, round(now.upper.value, 1)
+        ('a linear map of the token now', True, 0.5)
+
     """
 
     name: Class
@@ -64,6 +73,16 @@ class Ladder:
         coupling: What functions of single tokens leave of products of tokens.
         kernel: The kernel of the best linear filter.
         models: The least squares of the classes that are the same at all times, for use.
+
+    Examples:
+        >>> import numpy as np, pandas as pd
+        >>> drawn = np.random.default_rng(0).normal(size=2000)
+        >>> frame = pd.DataFrame({"x": drawn[1:], "y": drawn[1:] * drawn[:-1]})
+        >>> ladder = ar.choose(frame, horizon=0, window=8, stage="ladder").ladder
+        >>> [rung.name for rung in ladder.rungs]
+        ['nothing', 'memoryless linear', 'memoryless', 'filter', 'additive', 'pairwise']
+        >>> round(ladder["additive"].upper.value, 1), ladder["pairwise"].upper.value < 0.1
+        (1.0, True)
 
     """
 

@@ -47,6 +47,39 @@ def planned_steps(
         The number of steps, from 100 to 3,000. The same call gives the same number everywhere.
 
     """
+    whole = _seconds_at_most(samples, seeds, folds, parameters, heads)
+    return max(LEAST, min(MOST, int(MOST * 60 * minutes / whole)))
+
+
+def planned_seconds(
+    samples: Samples,
+    steps: int,
+    seeds: int = 3,
+    folds: int = 3,
+    parameters: int = PARAMETERS,
+    heads: bool = True,
+) -> float:
+    """Say how long the race, and the heads, take on two cores by the fixed model of costs.
+
+    Args:
+        samples: The samples.
+        steps: The number of steps of a fit.
+        seeds: The number of seeds.
+        folds: The number of folds.
+        parameters: The number of parameters of a contender.
+        heads: Whether the sizes of heads are tried as well.
+
+    Returns:
+        The seconds on the nominal machine, without the start of the workers.
+
+    """
+    return steps / MOST * _seconds_at_most(samples, seeds, folds, parameters, heads)
+
+
+def _seconds_at_most(
+    samples: Samples, seeds: int, folds: int, parameters: int, heads: bool
+) -> float:
+    """The nominal seconds of all fits with the most steps."""
     shape = Shape.of(samples)
     each = 0.0
     for kind in contenders().values():
@@ -59,5 +92,4 @@ def planned_steps(
         for m_h in head_sizes(kind.m_h or 1)[:-1]:
             count = kind.parameters(shape, size, m_h)
             each += training_seconds(kind.name, shape, count, MOST, BATCH)
-    whole = each * seeds * folds * (1 + _BESIDE) / _CORES
-    return max(LEAST, min(MOST, int(MOST * 60 * minutes / whole)))
+    return each * seeds * folds * (1 + _BESIDE) / _CORES

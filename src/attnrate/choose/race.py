@@ -58,6 +58,16 @@ class Racer:
         memory: The bytes that training takes, estimated, apart from the data.
         rates: The step size of each fit (the ridge of a map that is solved).
 
+    Examples:
+        >>> racer = ar.Racer(
+        ...     name="gru", title="GRU", parameters=5978, fits=9, diverged=0,
+        ...     mse=ar.Interval(2.0, 1.9, 2.1, 9), share=ar.Interval(0.4, 0.38, 0.42, 9),
+        ...     difference=ar.Interval(0.0, 0.0, 0.0, 9), ratio=1.0, tied=True, seconds=3.2,
+        ...     inference=0.01, nominal=3.0, memory=10_000_000, rates=(0.01,) * 9,
+        ... )
+        >>> racer.share.shown, racer.tied
+        ('0.4 [0.38, 0.42]', True)
+
     """
 
     name: str
@@ -88,6 +98,17 @@ class Race(Shown):
         folds: The number of folds.
         variance: The held-out variance, what a share is a share of.
         failures: Why jobs failed that are no part of the result.
+
+    Examples:
+        >>> same = ar.Interval(0.0, 0.0, 0.0, 9)
+        >>> def racer(name: str, error: float, tied: bool, nominal: float) -> ar.Racer:
+        ...     mse = ar.Interval(error, 0.9 * error, 1.1 * error, 9)
+        ...     return ar.Racer(name, name.upper(), 6000, 9, 0, mse, mse, same, error / 0.5, tied,
+        ...                     nominal, 0.01, nominal, 10_000_000, (0.01,) * 9)
+        >>> race = ar.Race((racer("gru", 0.5, True, 9.0), racer("tcn", 0.505, True, 2.0),
+        ...                 racer("linear", 0.9, False, 0.1)), 500, 3, 3, 1.0)
+        >>> race.best.title, race.tied, race.cheapest.title
+        ('GRU', ('gru', 'tcn'), 'TCN')
 
     """
 

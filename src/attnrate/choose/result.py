@@ -45,6 +45,13 @@ class About:
         minutes: The minutes that were planned for the race and the heads.
         said: What was counted, left out and assumed, as sentences.
 
+    Examples:
+        >>> import numpy as np, pandas as pd
+        >>> frame = pd.DataFrame({"y": np.random.default_rng(0).normal(size=500)})
+        >>> about = ar.choose(frame, window=8, stage="ladder").about
+        >>> about.source, about.samples, about.window, about.horizon, about.inputs
+        ('a data frame', 492, 8, 1, ('y',))
+
     """
 
     source: str
@@ -77,6 +84,8 @@ class Choice(Shown):
         model: The winner, fitted to all samples; None if these data cannot tell.
         about: What was asked, of which data.
         seconds: How long it took.
+        bounds: The values into which far-off inputs are drawn before the model reads them; None if
+            no model reads them.
 
     Examples:
         >>> import numpy as np
@@ -119,8 +128,8 @@ class Choice(Shown):
                 frame with these columns, whose last `window` rows are taken.
 
         Returns:
-            The outputs: (N, 1, k · horizon) after each window, whose first k numbers belong to the
-            next moment; or (N, T, k) for whole sequences.
+            The outputs: (N, 1, k · horizon) after each window, the k values of the next moment
+            first; or (N, T, k) for whole sequences.
 
         Raises:
             InputError: If there is no winner, or x has another shape or missing values.

@@ -19,7 +19,7 @@ MEANING: dict[Verdict, str] = {
     "nothing": "There is nothing to learn.",
     "memoryless": "The token now is enough.",
     "linear": "A linear map is enough.",
-    "short-memory": "Functions of single tokens are enough: no need of attention.",
+    "short-memory": "A non-linear map without attention is enough.",
     "pairwise": "Pairs of tokens matter: attention is worth its cost.",
     "tie": "No difference between models: take the cheapest.",
     "cannot-tell": "These data cannot tell.",

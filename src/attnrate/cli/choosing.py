@@ -1,5 +1,8 @@
 """The command choose."""
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,15 +20,15 @@ from attnrate.cli.output import (
     print_json,
     print_table,
 )
-from attnrate.errors import InputError
-from attnrate.figures.words import cell
+from attnrate.figures.words import cell, duration, with_interval
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from attnrate.choose.result import Choice
+    from attnrate.statistics import Interval
 
 _STAGES = ("ladder", "race", "heads")
+#: Columns of a terminal that text is broken to at least
+_NARROWEST = 40
 
 
 @app.command(
@@ -137,9 +140,10 @@ def choose(
     the best, its heads are made smaller as long as the error stays.
     """
     from attnrate.choose.choose import choose as choose_model
-    from attnrate.choose.page.write import check_folder
 
     if out is not None:
+        from attnrate.choose.page.write import check_folder
+
         check_folder(out)
     with _kept(out, store) as place:
         found = choose_model(
@@ -162,6 +166,8 @@ def choose(
             workers=workers,
         )
         page = None if out is None else found.save(out)
+    if page is not None and store is None and place is not None and found.race is not None:
+        _remove(place)  # the page is written; what no race has opened may be a file of another kind
     if as_json:
         print_json(found.to_plain() | {"page": None if page is None else str(page)})
     else:
@@ -170,11 +176,11 @@ def choose(
 
 @contextmanager
 def _kept(out: Path | None, store: Path | None) -> Iterator[Path | None]:
-    """The file of finished fits: the one named, or one beside the page until that is written."""
-    beside = None if out is None else out.with_name(f"{out.name}.fits.sqlite")
-    place = store if store is not None else beside
-    if place is not None and not place.absolute().parent.is_dir():
-        raise InputError("there is no such folder", str(place.parent), "Make it first.")
+    """The file of finished fits: the one named, or one beside the page."""
+    place = store
+    if store is None and out is not None:
+        whole = out.resolve()
+        place = whole.with_name(f"{whole.name or 'choose'}.fits.sqlite")
     try:
         yield place
     except KeyboardInterrupt as stopped:
@@ -182,35 +188,68 @@ def _kept(out: Path | None, store: Path | None) -> Iterator[Path | None]:
             raise
         said = f"stopped; finished fits are kept in {place}, the same command goes on"
         raise type(stopped)(said) from None
-    if store is None and beside is not None:
-        for left in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm"))):
-            left.unlink(missing_ok=True)
+
+
+def _remove(place: Path) -> None:
+    """Remove a store with what SQLite keeps beside it."""
+    for left in (place, *(place.with_name(place.name + end) for end in ("-wal", "-shm"))):
+        left.unlink(missing_ok=True)
 
 
 def _tell(found: "Choice", page: Path | None) -> None:
-    """Print the verdict with its reasons, what was said of the data, and the tables."""
-    typer.echo(found)
-    for sentence in found.about.said:
-        typer.echo(f"  {sentence}")
+    """Print the verdict with its reasons, what was found of the data, and the tables."""
+    first, *lines = str(found).splitlines()
+    _print_wrapped(first, *lines, *(f"- {sentence}" for sentence in found.about.said))
     if found.ladder is not None:
         rows = [
-            [rung.name, cell(rung.lower.low), cell(rung.upper.value), cell(rung.upper.high)]
+            [rung.name, *map(_per_cent, (rung.lower.low, rung.upper.value, rung.upper.high))]
             for rung in found.ladder.rungs
         ]
-        title = "share of the variance left by the best map of each class"
+        title = "% of the variance that each class leaves"
         print_table(["class", "at least", "held out", "at most"], rows, title)
     if found.race is not None:
-        _print_frame(
-            found.race.to_frame()[["contender", "parameters", "share", "ratio", "tied", "seconds"]],
-            "the race",
-        )
+        racers = [
+            [
+                racer.name,
+                _interval(racer.share),
+                cell(racer.ratio),
+                "yes" if racer.tied else "no",
+                f"{racer.seconds:.2g}",
+            ]
+            for racer in found.race.racers
+        ]
+        title = "% of the variance that each model of the race leaves"
+        print_table(["model", "left [95 %]", "ratio", "tied", "s/fit"], racers, title)
     if found.heads is not None:
-        _print_frame(found.heads.to_frame()[["m_h", "parameters", "ratio", "enough"]], "the heads")
+        sizes = [
+            [str(size.m_h), cell(size.parameters), cell(size.ratio), "yes" if size.enough else "no"]
+            for size in found.heads.sizes
+        ]
+        largest = f"beside m_h = {found.heads.sizes[-1].m_h}"
+        title = f"error of the {found.heads.name} by head size"
+        print_table(["m_h", "parameters", largest, "enough?"], sizes, title)
     where = "" if page is None else f" · {page}"
-    typer.echo(f"{found.seconds:.0f} s{where}")
+    typer.echo(f"{duration(found.seconds)}{where}")
 
 
-def _print_frame(frame: "pd.DataFrame", title: str) -> None:
-    columns = [*map(str, frame.columns)]
-    rows = [[cell(value) for value in row] for row in frame.itertuples(index=False)]
-    print_table(columns, rows, title)
+def _interval(share: "Interval") -> str:
+    return with_interval(*(100 * each for each in (share.value, share.low, share.high)))
+
+
+def _per_cent(share: float) -> str:
+    return cell(100 * share)
+
+
+def _print_wrapped(*lines: str) -> None:
+    """Print lines; a terminal gets them broken between words, what reads a pipe gets them whole."""
+    terminal = sys.stdout.isatty()
+    width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    for line in lines:
+        mark = "  " if line.startswith("- ") else ""
+        typer.echo(
+            textwrap.fill(
+                line, width, subsequent_indent=mark, break_long_words=False, break_on_hyphens=False
+            )
+            if terminal
+            else line
+        )

@@ -33,9 +33,9 @@ def require_target(name: str, value: object) -> Target:
     )
     if shape is not None:
         way_out = (
-            "Arrays and tables cannot be fitted directly. Write the map as an ar.AttentionTarget, "
-            "or as a class derived from ar.Target with a method evaluate; data for its inputs go "
-            "into ar.SampledInputs."
+            "Arrays and tables cannot be fitted directly; ar.choose says what suits data of your "
+            "own. Write the map as an ar.AttentionTarget, or as a class derived from ar.Target "
+            "with a method evaluate; data for its inputs go into ar.SampledInputs."
         )
     shown = type(value).__name__ if shape is None else f"{type(value).__name__} of shape {shape}"
     what = f"{name} must be a Target: a map of sequences that can be evaluated at fresh inputs"

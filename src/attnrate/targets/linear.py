@@ -19,6 +19,9 @@ from attnrate.targets.inputs import IndependentInputs, InputLaw, UniformInputs
 #: The models whose least error is known: any causal map, or a causal convolution
 FloorKind: TypeAlias = Literal["causal", "time-invariant"]
 
+#: A kernel of more than this many times the entries that count is a series by mistake
+_DATA = 50
+
 
 def _require_kernel(name: str, kernel: object) -> object:
     if isinstance(kernel, str):
@@ -27,6 +30,12 @@ def _require_kernel(name: str, kernel: object) -> object:
         if [*kernel] != ["uniform"]:
             raise InputError(f"{name} as a table must be {{uniform = SEED}}", dict(kernel))
         require_whole(f"{name}.uniform", kernel["uniform"], 0)
+    elif type(kernel).__module__.partition(".")[0] == "pandas":
+        raise InputError(
+            f"{name} must be numbers ρ(0), ρ(1), ..., and this is a column or a table",
+            kernel,
+            "For data call ar.choose(frame, target='...'); a kernel is kernel.to_numpy().",
+        )
     elif not callable(kernel):
         return require_vector(name, kernel)
     return kernel
@@ -59,9 +68,9 @@ def linear_target(
     """Make the linear functional y(t) = Σ_{s=0}^{t} ρ(s) x(t-s) of Eq. 69, with t from 0.
 
     Args:
-        kernel: ρ itself, not data: the word "exponential" for ρ(s) = e^-s (Table 2),
-            {"uniform": seed} for the `uniform_kernel` of Table 3, an array of at least `length`
-            numbers, or a function of the integer array s = 0, ..., length - 1.
+        kernel: ρ itself (for data there is `choose`): the word "exponential" for ρ(s) = e^-s
+            (Table 2), {"uniform": seed} for the `uniform_kernel` of Table 3, an array of at least
+            `length` numbers, or a function of the integer array s = 0, ..., length - 1.
         length: The number of tokens of a sequence.
         inputs: The law of the scalar input tokens. Default: uniform on [0, 1].
 
@@ -286,5 +295,11 @@ def _kernel(kernel: Kernel, length: int) -> Float64[np.ndarray, " length"]:
     if values.size < length:
         raise InputError(
             f"kernel must have at least {length} entries, one for every lag", values.size
+        )
+    if values.size > _DATA * length:
+        raise InputError(
+            f"kernel has {{value}} entries, and only the first {length} count: is it a series?",
+            values.size,
+            f"For data call ar.choose(frame, target='...'); of a kernel pass kernel[:{length}].",
         )
     return values[:length]
