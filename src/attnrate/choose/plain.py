@@ -49,7 +49,7 @@ def _about(about: "About") -> Plain:
 
 def _ladder(ladder: "Ladder") -> Plain:
     return {
-        "variance": ladder.variance,
+        "variance": _number(ladder.variance),
         "classes": _rows(ladder.to_frame()),
         "drift": None if ladder.drift is None else _interval(ladder.drift),
         "coupling": {

@@ -187,7 +187,7 @@ def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
         fitted.columns,
         data.centre[fitted.columns],
         data.scale[fitted.columns],
-        # the layout decides the last bit of a product, and a file keeps this one
+        # the layout may decide the last bit of a product, and a file keeps this one
         np.ascontiguousarray(fitted.kept),
         data.level,
     )
