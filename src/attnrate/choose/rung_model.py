@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from attnrate.choose.features import Features, sorted_values
+from attnrate.choose.features import Features
 from attnrate.choose.rungs import Fitted
 from attnrate.choose.samples import Samples
 from attnrate.choose.sums import Scaled
 
-#: Sequences that are computed at a time
-_BATCH = 4096
+#: Coordinates of tokens that are computed at a time
+_BATCH = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,8 @@ class RungModel:
             x: The tokens of the samples.
 
         """
-        parts = [self._some(x[first : first + _BATCH]) for first in range(0, len(x), _BATCH)]
+        size = max(1, _BATCH // max(1, x[0].size if len(x) else 1))
+        parts = [self._some(x[first : first + size]) for first in range(0, len(x) or 1, size)]
         return np.concatenate(parts)
 
     def _some(
@@ -88,7 +89,7 @@ def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
         samples.length,
         samples.horizon,
         samples.whole,
-        features.known or sorted_values(samples.x),
+        features.values,
         fitted.columns,
         data.centre[fitted.columns],
         data.scale[fitted.columns],
