@@ -50,8 +50,10 @@ class RungModel:
             x: The tokens of the samples.
 
         """
-        size = max(1, _BATCH // max(1, x[0].size if len(x) else 1))
-        parts = [self._some(x[first : first + size]) for first in range(0, len(x) or 1, size)]
+        if len(x) == 0:
+            return np.zeros((0, self.length if self.whole else 1, len(self.level)))
+        size = max(1, _BATCH // x[0].size)
+        parts = [self._some(x[first : first + size]) for first in range(0, len(x), size)]
         return np.concatenate(parts)
 
     def _some(
@@ -72,7 +74,7 @@ class RungModel:
         )
         made = Features(samples, self.known).of(np.arange(count))[:, self.columns]
         found = ((made - self.centre) / self.scale) @ self.theta + self.level
-        return np.asarray(found.reshape(count, samples.places, -1))
+        return np.asarray(found.reshape(count, samples.places, len(self.level)))
 
 
 def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
