@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from attnrate.choose.folds import blocks, held_out, rolling, units
 from attnrate.choose.samples import Samples
 
-
 #: The window, the horizon, and for each series how many rows it has beyond a few, when it begins,
 #: and how long its gap is
 several = st.tuples(
