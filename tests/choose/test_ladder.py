@@ -140,7 +140,7 @@ def test_a_single_huge_value_breaks_no_rung(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_of_many_coordinates_pairs_are_not_tried_and_said_so() -> None:
-    x = drawn.normal(size=(150, 19))
+    x = drawn.normal(size=(80, 18))
     found = ladder(windows(x, x[:, :1], 2), progress=False)
     assert not found.paired
     assert "Pairs of tokens were not tried" in " ".join(by_ladder(found).because)

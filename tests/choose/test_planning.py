@@ -16,30 +16,25 @@ SERIES, PANEL = series(rows=60), panel(count=10)
 
 
 def test_more_minutes_never_give_fewer_steps_within_the_bounds() -> None:
-    found = [planned_steps(SERIES, minutes) for minutes in (1e-6, 0.5, 0.6, 2.0, 5.0, 1e6)]
+    found = [planned_steps(SERIES, minutes) for minutes in (1e-6, 0.6, 2.0, 1e6)]
     assert found == sorted(found)
     assert found[0] == LEAST == 100
     assert found[-1] == MOST == 3000
-    assert LEAST < found[2] < found[3] < MOST
+    assert LEAST < found[1] < found[2] < MOST
 
 
 @pytest.mark.parametrize("samples", [SERIES, PANEL], ids=["series", "panel"])
 def test_the_planned_steps_take_the_minutes_by_the_model_of_costs(samples) -> None:
     shape, seeds, folds = Shape.of(samples), 2, 4
-    for minutes in (1.5, 20.0):
-        steps = planned_steps(samples, minutes, seeds, folds, heads=False)
-        total = 0.0
-        for kind in contenders().values():
-            if not kind.solved:
-                size = kind.size(shape, PARAMETERS)
-                count = kind.parameters(shape, size)
-                total += training_seconds(kind.name, shape, count, steps, BATCH)
-        # two cores, and a quarter more for watching and judging
-        whole = total * seeds * folds * 1.25 / 2 / 60
-        if LEAST < steps < MOST:
-            assert whole == pytest.approx(minutes, rel=1 / steps)
-        else:
-            assert (whole < minutes) == (steps == MOST)
+    steps = planned_steps(samples, 2.0, seeds, folds, heads=False)
+    assert LEAST < steps < MOST
+    total = 0.0
+    for kind in contenders().values():
+        if not kind.solved:
+            count = kind.parameters(shape, kind.size(shape, PARAMETERS))
+            total += training_seconds(kind.name, shape, count, steps, BATCH)
+    # two cores, and a quarter more for watching and judging
+    assert total * seeds * folds * 1.25 / 2 / 60 == pytest.approx(2.0, rel=1 / steps)
 
 
 def test_heads_seeds_and_folds_take_of_the_time() -> None:

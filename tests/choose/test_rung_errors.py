@@ -71,7 +71,7 @@ def test_the_errors_of_units_are_those_of_their_points_one_by_one(samples: Sampl
 
 def additive(seed: int) -> Samples:
     drawn = np.random.default_rng(seed)
-    x = drawn.normal(size=(300, 5, 1))
+    x = drawn.normal(size=(150, 4, 1))
     y = np.tanh(2 * x) + x**2 + 0.5 * np.roll(x, 1, 1) + 0.5 * drawn.normal(size=x.shape)
     return sequences(x, y)
 
