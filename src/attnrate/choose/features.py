@@ -311,26 +311,27 @@ def spread_lags(length: int, most: int) -> Int64[np.ndarray, " lags"]:
         most: The number of lags that may be chosen, at least 1.
 
     Returns:
-        The lags in order, with 0.
+        The lags in order: 0, with room for two also 1, and with room for three also the last.
 
     Examples:
         >>> spread_lags(4, 9).tolist(), spread_lags(100, 6).tolist()
-        ([0, 1, 2, 3], [0, 1, 3, 9, 30, 99])
+        ([0, 1, 2, 3], [0, 1, 3, 10, 31, 99])
 
     """
     most = max(1, most)
     if most >= length:
         return np.arange(length)
-    if most == 1:
-        return np.zeros(1, dtype=int)
-    dense = max(most, 2)
-    while True:
-        found = np.unique(np.geomspace(1, length, dense).round().astype(int) - 1)
-        if len(found) >= most:
-            return found[:most] if len(found) == most else _thinned(found, most)
-        dense += 1
-
-
-def _thinned(lags: Int64[np.ndarray, " many"], most: int) -> Int64[np.ndarray, " few"]:
-    """Some of the lags, evenly by their place, the first and the last among them."""
-    return np.asarray(lags[np.linspace(0, len(lags) - 1, most).round().astype(int)])
+    if most <= 2:
+        return np.arange(most)
+    chosen = np.arange(0)
+    for count in range(most - 1, length * length):
+        spaced = np.geomspace(1, length - 1, count).round().astype(int)
+        found = np.unique(np.append(spaced, 0))
+        if len(found) > most:
+            break
+        chosen = found
+        if len(found) == most:
+            break
+    # where one more would be too many, the nearest lags fill what is left
+    others = np.setdiff1d(np.arange(length), chosen)
+    return np.sort(np.concatenate([chosen, others[: most - len(chosen)]]))
