@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from pydantic import TypeAdapter
 
-from attnrate.choose.features import Features, sorted_values
+from attnrate.choose.features import Features
 from attnrate.choose.rungs import Fitted
 from attnrate.choose.samples import Samples
 from attnrate.choose.sums import Scaled
@@ -17,8 +17,8 @@ from attnrate.files import write_whole
 
 #: The arrays of a file, beside the known values of each coordinate
 _ARRAYS = ("columns", "centre", "scale", "theta", "level")
-#: Sequences that are computed at a time
-_BATCH = 4096
+#: Coordinates of tokens that are computed at a time
+_BATCH = 200_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,10 @@ class RungModel:
             x: The tokens of the samples.
 
         """
-        parts = [self._some(x[first : first + _BATCH]) for first in range(0, len(x), _BATCH)]
+        if len(x) == 0:
+            return np.zeros((0, self.length if self.whole else 1, len(self.level)))
+        size = max(1, _BATCH // x[0].size)
+        parts = [self._some(x[first : first + size]) for first in range(0, len(x), size)]
         return np.concatenate(parts)
 
     def save(self, path: str | Path) -> Path:
@@ -167,6 +170,12 @@ class RungModel:
             inputs=tuple(map(str, range(d))),
             outputs=(),
         )
+<<<<<<< HEAD
+=======
+        made = Features(samples, self.known).of(np.arange(count))[:, self.columns]
+        found = ((made - self.centre) / self.scale) @ self.theta + self.level
+        return np.asarray(found.reshape(count, samples.places, len(self.level)))
+>>>>>>> core
 
 
 def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
@@ -183,7 +192,7 @@ def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
         samples.length,
         samples.horizon,
         samples.whole,
-        features.known or sorted_values(samples.x),
+        features.values,
         fitted.columns,
         data.centre[fitted.columns],
         data.scale[fitted.columns],
