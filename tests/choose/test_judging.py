@@ -1,6 +1,7 @@
 """Judging: errors, variances and memory are those of a plain count."""
 
 import copy
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_errors_are_sums_over_coordinates_and_means_over_places_of_each_unit(
 ) -> None:
     samples, model = fitted
     held = rolling(samples, 2)[1].held
-    monkeypatch.setattr("attnrate.choose.judging._BATCH", 7)
+    monkeypatch.setattr(import_module("attnrate.choose.judging"), "_BATCH", 7)
     found = judged(samples, held, model)
     assert found is not None
     with torch.no_grad():

@@ -1,5 +1,7 @@
 """The ladder: brackets hold exact floors, gains are differences, and what cannot be is refused."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from cut_samples import attended, autoregressive, filtered, sequences, windows
@@ -130,7 +132,7 @@ def test_a_column_that_is_the_target_leaves_nothing_and_a_constant_one_breaks_no
 
 def test_a_single_huge_value_breaks_no_rung(monkeypatch: pytest.MonkeyPatch) -> None:
     # of few samples the scale of the column does not see it
-    monkeypatch.setattr("attnrate.choose.sums._SCALED", 100)
+    monkeypatch.setattr(import_module("attnrate.choose.sums"), "_SCALED", 100)
     x = np.zeros((1500, 2))
     x[:, 0] = drawn.normal(size=1500)
     x[777, 1] = 1e9

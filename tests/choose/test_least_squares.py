@@ -1,5 +1,7 @@
 """Ridge regression on all tokens: weights and ridge are those of a slow loop over ridges."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from made_samples import panel, series
@@ -31,7 +33,7 @@ def slow(x: np.ndarray, y: np.ndarray, ridge: float) -> tuple[np.ndarray, np.nda
 def test_the_map_is_the_ridge_regression_that_is_best_on_what_is_watched(
     samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnrate.choose.least_squares._BLOCK", 16)
+    monkeypatch.setattr(import_module("attnrate.choose.least_squares"), "_BLOCK", 16)
     learned, watched = np.split(np.arange(samples.count), [int(0.8 * samples.count)])
     scales = Scales.of(samples, learned)
     model = LinearMap(Shape.of(samples)).double()

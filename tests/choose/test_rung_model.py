@@ -1,5 +1,7 @@
 """Rungs as models: they predict what the design times the coefficients is, in any batch."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from cut_samples import attended, autoregressive, filtered, windows
@@ -43,7 +45,7 @@ def test_a_sample_is_predicted_alike_whatever_stands_beside_it(
     x = samples.tokens(np.arange(40))
     whole = model(x)
     np.testing.assert_allclose(model(x[7:9]), whole[7:9], atol=1e-9)
-    monkeypatch.setattr("attnrate.choose.rung_model._BATCH", 20)
+    monkeypatch.setattr(import_module("attnrate.choose.rung_model"), "_BATCH", 20)
     np.testing.assert_allclose(model(x), whole, atol=1e-9)
     assert model(x[:0]).shape == (0, *whole.shape[1:])
 

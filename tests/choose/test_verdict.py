@@ -1,6 +1,7 @@
 """Verdicts: each is reached, and its reasons are sentences with numbers."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,11 +164,35 @@ def test_where_only_attention_is_tied_pairs_matter() -> None:
 def test_where_attention_is_surely_worse_a_short_memory_is_enough() -> None:
     said = by_race(PAIRWISE, raced(linear=2.0, gru=1.0, tcn=1.001, transformer=1.3), None)
     assert said.verdict == "short-memory"
-    assert "Attention is surely worse" in said.because[-1]
-    assert "has 1.3 times the error" in said.because[-1]
+    assert "Attention is surely worse" in said.because[-2]
+    assert "has 1.3 times the error" in said.because[-2]
+    assert (
+        said.because[-1] == "Products of tokens matter, and models without attention make them too."
+    )
     require_sentences(said)
-    gone = by_race(PAIRWISE, raced(linear=2.0, gru=1.0, transformer=None), None)
+    gone = by_race(FILTER, raced(linear=2.0, gru=1.0, transformer=None), None)
     assert gone.because[-1] == "No model with attention has a finite error."
+
+
+def test_models_that_leave_more_than_least_squares_have_not_been_trained_enough() -> None:
+    race = raced(linear=2.0, gru=1.0, transformer=1.3)
+    assert race.best is not None
+    share = race.best.share.value
+    for left, said in ((0.9 * share, True), (share, False)):
+        before = replace(PAIRWISE, left=Interval(left, left, left, 9))
+        because = by_race(before, race, None).because
+        assert any("more minutes may change the order" in each for each in because) == said
+
+
+def test_pairs_that_are_no_better_than_what_is_enough_are_no_reason_for_attention() -> None:
+    # functions of single tokens lose to pairs, and neither is surely better than the filter
+    found = by_ladder(
+        made_ladder({"nothing": 1.0, "filter": 0.4, "additive": 0.5, "pairwise": 0.4})
+    )
+    assert found.verdict == "linear"
+    assert "but not surely more than a linear filter" in found.because[-1]
+    assert not any("attention has something to do" in each for each in found.because)
+    require_sentences(found)
 
 
 def test_where_both_are_tied_the_cheapest_is_named() -> None:

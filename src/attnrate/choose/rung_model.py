@@ -153,7 +153,7 @@ class RungModel:
         samples = self._samples(x)
         made = Features(samples, self.known).of(np.arange(len(x)))[:, self.columns]
         found = ((made - self.centre) / self.scale) @ self.theta + self.level
-        return np.asarray(found.reshape(len(x), samples.places, -1))
+        return np.asarray(found.reshape(len(x), samples.places, len(self.level)))
 
     def _samples(self, x: Float64[np.ndarray, "batch length d"]) -> Samples:
         """Samples of these tokens, of which nothing is wanted."""
@@ -170,12 +170,6 @@ class RungModel:
             inputs=tuple(map(str, range(d))),
             outputs=(),
         )
-<<<<<<< HEAD
-=======
-        made = Features(samples, self.known).of(np.arange(count))[:, self.columns]
-        found = ((made - self.centre) / self.scale) @ self.theta + self.level
-        return np.asarray(found.reshape(count, samples.places, len(self.level)))
->>>>>>> core
 
 
 def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:

@@ -1,6 +1,6 @@
 """Verdicts, with their reasons as sentences: first by the ladder alone, then by the race."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from attnrate.choose.enough import beaten, enough
@@ -42,6 +42,8 @@ ATTENTION = ("transformer", "patches")
 #: A race is run if a class that is not linear may explain this share of what a simpler one leaves,
 #: be it sure or not
 _PROMISING = 0.02
+#: Models that leave this many times what least squares leave have not been trained enough
+_UNTRAINED = 1.05
 #: Per cent that are shown as 0
 _ROUNDING = 1e-6
 #: Drift from which no answer is given: filters fitted far away have surely more than this many
@@ -59,12 +61,14 @@ class Conclusion:
         verdict: The verdict.
         because: The reasons, as sentences with their numbers.
         enough: The simplest class of maps that no other beats; None where that cannot be told.
+        left: What that class leaves of the variance on what was held out; None where there is none.
 
     """
 
     verdict: Verdict
     because: tuple[str, ...]
     enough: Class | None
+    left: Interval | None = None
 
 
 def cannot_tell(reasons: tuple[str, ...]) -> Conclusion:
@@ -105,7 +109,8 @@ def by_ladder(ladder: Ladder) -> Conclusion:
     else:
         poorer = [rung.name for rung in ladder.rungs[: _order(ladder, name)]]
         simpler = _best(ladder, [each for each in poorer if beaten(ladder, each, name)])
-        if simpler is not None:
+        # what pairs explain beyond single tokens is said below
+        if simpler is not None and (simpler, name) != ("additive", "pairwise"):
             because.append(
                 f"It explains {share(ladder.gain(simpler, name))} of the variance more than "
                 f"{ladder[simpler].words}."
@@ -119,15 +124,15 @@ def by_ladder(ladder: Ladder) -> Conclusion:
                 f"Nothing richer is surely better: {ladder[best_richer].words} explains "
                 f"{share(ladder.gain(name, best_richer))} more."
             )
-    if name in ("filter", "memoryless linear") and ladder.kernel.reach >= 0:
+    if name == "filter" and ladder.kernel.reach >= 0:
         because.append(_reach(ladder))
-    because.append(_pairs(ladder))
+    because.append(_pairs(ladder, name))
     if drift is not None and drift.low > 1 and drift.value > 1.05:
         because.append(
             f"The data change somewhat with time: filters fitted far away have {_times(drift)} the "
             "error of those fitted nearby."
         )
-    return Conclusion(_OF[name], tuple(because), name)
+    return Conclusion(_OF[name], tuple(because), name, ladder[name].upper)
 
 
 def promising(ladder: Ladder, name: Class) -> bool:
@@ -159,6 +164,11 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
     if best is None or taken is None:
         return cannot_tell((*before.because, "In the race the training of every model diverged."))
     because = [*before.because, _best_of(race, best)]
+    if before.left is not None and best.share.value > _UNTRAINED * before.left.value:
+        because.append(
+            f"No model has reached what least squares leave ({share(before.left)}), in "
+            f"{race.steps:,} steps: more minutes may change the order of the models."
+        )
     tied = race.tied
     if "linear" in tied:
         because.append(
@@ -166,7 +176,7 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
             f"{race.racer('linear').seconds:.2g} s."
         )
         simple = before.verdict if before.enough not in CURVED else "linear"
-        return Conclusion(simple, tuple(because), before.enough)
+        return replace(before, verdict=simple, because=tuple(because))
     with_attention = [name for name in tied if name in ATTENTION]
     if len(tied) > 1:
         others = ", ".join(race.racer(name).title for name in tied if name != best.name)
@@ -175,6 +185,8 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
     if not with_attention:
         verdict = "short-memory"
         because.append(_behind(race))
+        if before.enough == "pairwise":
+            because.append("Products of tokens matter, and models without attention make them too.")
     elif len(with_attention) == len(tied):
         verdict = "pairwise"
         because.append("No model without attention is as good.")
@@ -191,12 +203,14 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
             f"Heads of size m_h = {heads.advised} are enough: their error is {found.ratio:.3g} "
             f"times that of m_h = {largest.m_h}."
         )
-    return Conclusion(verdict, tuple(because), before.enough)
+    return replace(before, verdict=verdict, because=tuple(because))
 
 
 def _best_of(race: Race, best: Racer) -> str:
+    # the linear map has as many as it has
+    parameters = sorted(each.parameters for each in race.racers)[len(race.racers) // 2]
     text = (
-        f"In the race of {len(race.racers)} models at about {best.parameters:,} parameters the "
+        f"In the race of {len(race.racers)} models at about {parameters:,} parameters the "
         f"best is {best.title}, which leaves {share(best.share)} of the variance"
     )
     linear = next((each for each in race.racers if each.name == "linear"), None)
@@ -238,24 +252,23 @@ def _reach(ladder: Ladder) -> str:
     return text + "."
 
 
-def _pairs(ladder: Ladder) -> str:
+def _pairs(ladder: Ladder, name: Class) -> str:
+    """Say what pairs of tokens explain, beside the class that is enough."""
     if not ladder.paired:
         return (
             "Pairs of tokens were not tried, because tokens have too many coordinates for all of "
             "their products: only a race can tell whether attention has something to do."
         )
-    gain = ladder.gain("additive", "pairwise")
-    if beaten(ladder, "additive", "pairwise"):
-        rank = ladder.coupling.rank
-        found = f" About {rank} singular values of the coupling stand out of noise." if rank else ""
-        return (
-            f"Pairs of tokens explain {share(gain)} of the variance beyond functions of single "
-            f"tokens: attention has something to do.{found}"
-        )
-    return (
-        f"Pairs of tokens explain {share(gain)} of the variance beyond functions of single tokens: "
-        "attention has nothing sure to do."
-    )
+    explained = f"{share(ladder.gain('additive', 'pairwise'))} of the variance beyond functions of "
+    said = f"Pairs of tokens explain {explained}single tokens"
+    if not beaten(ladder, "additive", "pairwise"):
+        return f"{said}: attention has nothing sure to do."
+    if name != "pairwise":
+        return f"{said}, but not surely more than {ladder[name].words}."
+    rank = ladder.coupling.rank
+    found = f" About {rank} singular value{'s' * (rank != 1)} of the coupling"
+    found += f" stand{'s' * (rank == 1)} out of noise."
+    return f"{said}: attention has something to do.{found if rank else ''}"
 
 
 def share(part: Interval) -> str:
