@@ -13,7 +13,7 @@ from matplotlib import rc_context
 
 from attnrate.figures.axes import log_ticks, whole_step
 from attnrate.figures.draw import draw, save_figure
-from attnrate.figures.figure import Curves, Figure, Matrix, Series
+from attnrate.figures.figure import Curves, Figure, Matrix, Rows, Series
 from attnrate.figures.interactive import interactive
 from attnrate.figures.marks import Area
 from attnrate.figures.marks import Path as Drawn
@@ -235,3 +235,13 @@ def test_points_of_one_category_stand_around_its_label() -> None:
     assert places[0] == places[2] == [0.0]
     assert sum(places[1]) == pytest.approx(0.0)
     assert places[1][0] < places[1][1]
+
+
+def test_rows_begin_at_the_top_and_have_their_names_as_written() -> None:
+    series = Series("a", (0.0, 1.0), (1.0, 3.0), (0.5, 2.0), (2.0, 4.0))
+    (axes,) = draw(Figure("r", "", "", (Rows("", "x", "", ("$a_1$", "b"), (series,)),))).axes
+    low, high = axes.get_ylim()
+    assert low > high
+    assert [one.get_text() for one in axes.get_yticklabels()] == [r"\$a_1\$", "b"]
+    marked = [one for one in axes.get_lines() if one.get_marker() == "o"]
+    assert [[*one.get_xdata()] for one in marked] == [[1.0, 3.0]]

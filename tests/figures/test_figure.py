@@ -26,6 +26,7 @@ from attnrate.figures.figure import (
     Graph,
     Line,
     Matrix,
+    Rows,
     Series,
     Style,
     Table,
@@ -235,6 +236,7 @@ def test_every_kind_of_panel_comes_back_as_itself() -> None:
     line = Series("a", (1.0, 2.0), (math.nan, 1.0), low=(0.5, 0.5), style="paper", group="g")
     panels = (
         Curves("c", "x", "y", (line,), "log", "log", (Line("l", y=1.0),), ("one", "two")),
+        Rows("r", "x", "y", ("one", "two"), (line,), "log", (Line("l", x=1.0),)),
         Matrix("m", "x", "y", ((1.0, math.nan),), low=0.0, label="l", row_names=("a",)),
         Violins("v", "x", "y", "inputs", (1.0, 2.0), ((1.0, math.nan), ()), (line,), "log"),
         Graph("g", ((0.0, 1.0),), ((1.0, 0.0),), ((0, 0, 0.5),), (True,)),

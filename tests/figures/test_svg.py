@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from attnrate.figures.figure import Curves, Figure, Line, Matrix, Series, Violins
+from attnrate.figures.figure import Curves, Figure, Line, Matrix, Rows, Series, Violins
 from attnrate.figures.shades import shade
 from attnrate.figures.style import COLOURS
 from attnrate.figures.svg import painted
@@ -19,7 +19,7 @@ def panels(figure: Figure) -> list[Element]:
     return [ElementTree.fromstring(panel) for panel in painted(figure).panels]
 
 
-def only(panel: Curves | Matrix | Violins) -> Element:
+def only(panel: Curves | Matrix | Rows | Violins) -> Element:
     (found,) = panels(Figure("a", "", "", (panel,)))
     return found
 
@@ -150,3 +150,35 @@ def test_axes_have_words_within_the_picture(figures: tuple[Figure, ...]) -> None
             for text in own:
                 assert 0 <= float(text.get("x", "")) <= wide
                 assert 0 <= float(text.get("y", "")) <= high
+
+
+def test_rows_stand_below_each_other_with_values_and_intervals_across() -> None:
+    series = Series("a", (0.0, 1.0), (1.0, 3.0), (0.5, 2.0), (2.0, 4.0))
+    panel = only(Rows("", "error", "", ("first", "second"), (series,), lines=(Line("l", x=3.0),)))
+    placed = {one.text: float(one.get("y", "nan")) for one in panel.iter("text")}
+    assert placed["first"] < placed["second"]
+    inner = panel.find("svg")
+    assert inner is not None
+    bars = next(one for one in inner.iter("path") if one.get("stroke") == "var(--c0)")
+    ends = points(bars)
+    # a bar and two caps for each row
+    assert len(ends) == 12
+    (low, row), (high, same), *_ = ends
+    assert row == same
+    assert row + float(inner.get("y", "nan")) + 4 == pytest.approx(placed["first"], abs=0.2)
+    markers = [one for one in inner.iter("path") if one.find("title") is not None]
+    assert len(markers) == 2
+    rule = next(one for one in inner.iter("path") if one.get("stroke") == "var(--muted)")
+    at = float(re.match(r"M([0-9.]+) 0V", rule.get("d", ""))[1])  # type: ignore[index]
+    left, right = ends[6][0], ends[7][0]
+    # 3 is in the middle of 2 and 4
+    assert at == pytest.approx((left + right) / 2, abs=0.2)
+    assert (high - low) / (right - left) == pytest.approx(1.5 / 2, abs=0.01)
+
+
+def test_the_name_of_a_row_leaves_room_for_the_values() -> None:
+    panel = only(Rows("", "error", "", ("long " * 40,), (Series("a", (0.0,), (1.0,)),)))
+    inner = panel.find("svg")
+    assert inner is not None
+    assert float(inner.get("width", "nan")) > 180
+    assert any((one.text or "").endswith("…") for one in panel.iter("text"))

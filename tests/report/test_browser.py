@@ -73,7 +73,7 @@ def test_every_plot_is_drawn_with_all_its_traces(seen: Seen) -> None:
     curves, others, hostile = seen.ask(drawn)
     assert curves == [True, 10, 0, 2, 10]
     assert others == [True, 5, 2, 0, 5]
-    assert hostile == [True, 7, 1, 1, 7]
+    assert hostile == [True, 8, 1, 2, 8]
 
 
 def test_no_button_sends_the_data_of_a_plot_anywhere(seen: Seen) -> None:

@@ -11,7 +11,17 @@ import torch
 from attnrate.experiments.claims import Claim, Verdict
 from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
-from attnrate.figures.figure import Curves, Figure, Graph, Line, Matrix, Series, Table, Violins
+from attnrate.figures.figure import (
+    Curves,
+    Figure,
+    Graph,
+    Line,
+    Matrix,
+    Rows,
+    Series,
+    Table,
+    Violins,
+)
 from attnrate.spectra.cut import Cut
 from attnrate.spectra.estimate import Gram
 from attnrate.spectra.layer import LayerSpectra
@@ -126,6 +136,27 @@ def violins_figure() -> Figure:
     )
 
 
+def rows_figure() -> Figure:
+    """Rows with intervals that reach zero, with holes, on both scales."""
+    held = (0.9, 0.5, 0.01), (0.8, NAN, 0.0), (1.0, 2.0, 3.0)
+    series = (
+        Series("held out", reals(0, 1, 2), *held),
+        Series("in sample", reals(0, 1), (0.8, NAN)),
+    )
+    names = "a linear filter", "any function of the token now", "pairs"
+    labels = "share of the variance", ""
+    line = Line("the winner", x=0.01)
+    return Figure(
+        "rows",
+        "Rows",
+        "Names of rows.",
+        (
+            Rows("log", *labels, names, series, "log", (line,)),
+            Rows("linear", *labels, names, series),
+        ),
+    )
+
+
 def hostile_figure() -> Figure:
     """Hostile text in every field."""
     t = HOSTILE
@@ -142,6 +173,7 @@ def hostile_figure() -> Figure:
                 lines=(Line(t, y=1.0),),
                 ticks=(t, t),
             ),
+            Rows(t, t, t, (t, t), (Series(t, reals(0, 1), reals(1, 2)),), lines=(Line(t, x=1.0),)),
             Matrix(t, t, t, ((1.0,),), label=t, row_names=(t,)),
             Violins(t, t, t, t, (1.0,), ((1.0, 2.0),), (Series(t, (1.0,), (1.0,)),)),
             Graph(t, ((0.0, 0.0),), ((1.0, 1.0),), ((0, 0, 1.0),), (False,), t, t),
@@ -151,7 +183,7 @@ def hostile_figure() -> Figure:
 
 @pytest.fixture(scope="session")
 def figures() -> tuple[Figure, ...]:
-    return curves_figure(), other_figure(), hostile_figure(), violins_figure()
+    return curves_figure(), other_figure(), hostile_figure(), violins_figure(), rows_figure()
 
 
 @pytest.fixture(scope="session")

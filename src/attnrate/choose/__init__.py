@@ -15,5 +15,6 @@
 - The race: `jobs` are fits as jobs of a sweep, `planning` says how many steps fit into a time,
   `comparing` compares errors in pairs, `race` compares contenders, `heads` head sizes.
 - The answer: `verdict` concludes, `choose` is the one call over all of it, after `outliers` have
-  been drawn in; `result` is what it gives, `drawn` as a picture, `page/` as a page.
+  been drawn in; `result` is what it gives, `using` predicts by it, `plain` makes JSON values of it,
+  `drawn` pictures, `page/` a page with all its files, and `saved` opens these again.
 """

@@ -177,9 +177,9 @@ class Predictor(nn.Module):
 
         try:
             with safe_open(path, framework="pt") as file:
-                facts = json.loads((file.metadata() or {})["attnrate"])
+                facts = (file.metadata() or {})["attnrate"]
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            made = TypeAdapter(Make).validate_python(facts)
+            made = TypeAdapter(Make).validate_json(facts)
             names = ("x_mean", "x_scale", "y_mean", "y_scale")
             opened = cls(made, Scales(*(tensors[name].numpy() for name in names)))
             opened.load_state_dict(tensors)

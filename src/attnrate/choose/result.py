@@ -6,34 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import torch
 from jaxtyping import Float64
 
 from attnrate.choose.heads import Heads
 from attnrate.choose.kernel import Kernel
 from attnrate.choose.ladder import Ladder
 from attnrate.choose.outliers import Bounds
-from attnrate.choose.predictor import Predictor
+from attnrate.choose.plain import plain_of
 from attnrate.choose.race import Race
-from attnrate.choose.rung_model import RungModel
-from attnrate.choose.verdict import MEANING, Verdict
+from attnrate.choose.using import Model, New, lines_of, predicted, require_new, tokens_of
+from attnrate.choose.verdict import Verdict
 from attnrate.errors import InputError
+from attnrate.fitting.job import Plain
 from attnrate.settings import by, checked
 from attnrate.shown import Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Tokens to predict from: a frame, or numbers of three axes
-New = pd.DataFrame | npt.ArrayLike | torch.Tensor
-
-
-def _require_new(name: str, value: object) -> object:
-    if value is None or isinstance(value, str):
-        raise InputError(f"{name} must be a data frame or an array", value, "As predict(frame).")
-    return value
+    from attnrate.figures.drawing import Drawing
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ class Choice(Shown):
     ladder: Ladder | None
     race: Race | None
     heads: Heads | None
-    model: RungModel | Predictor | None = field(repr=False)
+    model: Model | None = field(repr=False)
     about: About
     seconds: float
     bounds: Bounds | None = field(repr=False)
@@ -127,7 +119,7 @@ class Choice(Shown):
 
     @checked
     def predict(
-        self, x: Annotated[New, by(_require_new)]
+        self, x: Annotated[New, by(require_new)]
     ) -> Float64[np.ndarray, "batch places out"]:
         """Predict by the winner.
 
@@ -145,35 +137,8 @@ class Choice(Shown):
         """
         if self.model is None or self.bounds is None:
             raise InputError("there is no model to predict by: the verdict is", self.verdict)
-        tokens = self._tokens(x)
-        if isinstance(self.model, RungModel):
-            return self.model(self.bounds.of(tokens))
-        with torch.no_grad():
-            return np.asarray(self.model(torch.from_numpy(self.bounds.of(tokens))).numpy())
-
-    def _tokens(self, x: New) -> Float64[np.ndarray, "batch window d"]:
-        about = self.about
-        if isinstance(x, pd.DataFrame):
-            missing = [name for name in about.inputs if name not in x.columns]
-            if missing:
-                raise InputError("the frame lacks columns that the model reads", missing)
-            if len(x) < about.window:
-                raise InputError(f"the frame must have the {about.window} rows of a window", len(x))
-            x = x[[*about.inputs]].to_numpy(float)[-about.window :][None]
-        tokens = np.asarray(x, dtype=float)
-        shape = about.window, len(about.inputs)
-        if tokens.ndim != 3 or tokens.shape[1:] != shape:
-            way_out = f"The coordinates are {', '.join(about.inputs)}."
-            raise InputError(
-                f"x must have the shape (N, {shape[0]}, {shape[1]})", tokens.shape, way_out
-            )
-        if not np.isfinite(tokens).all():
-            raise InputError(
-                "x has {value} values that are missing or not finite",
-                int((~np.isfinite(tokens)).sum()),
-                "Missing values are not filled in.",
-            )
-        return tokens
+        tokens = tokens_of(x, self.about.window, self.about.inputs)
+        return predicted(self.model, self.bounds, tokens)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of what each class, and each model of the race, leaves of the variance."""
@@ -207,8 +172,17 @@ class Choice(Shown):
         empty = pd.DataFrame(columns=["kind", "name", "lower", "left", "upper"])
         return pd.concat(parts, ignore_index=True) if parts else empty
 
-    def plot(self) -> "Figure":
-        """Draw what each class and each model leaves, on one axis."""
+    def to_plain(self) -> Plain:
+        """Return the answer as JSON values, with null for each number that is not finite."""
+        return plain_of(self)
+
+    def plot(self) -> "Drawing":
+        """Draw what each class and each model leaves of the variance, on one axis.
+
+        Returns:
+            A matplotlib figure that notebooks show.
+
+        """
         from attnrate.choose.drawn import draw
 
         return draw(self)
@@ -217,11 +191,17 @@ class Choice(Shown):
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write a page with its figures, tables as CSV, the answer as JSON, and the model.
 
+        `load_choice` opens the folder again. Either all files are written or none.
+
         Args:
             folder: A new folder, or one that such a page was written into before.
 
         Returns:
             The path of the page.
+
+        Raises:
+            InputError: The folder holds something else, or cannot be written.
+            StoreError: The disk is full.
 
         """
         from attnrate.choose.page.write import write
@@ -232,11 +212,7 @@ class Choice(Shown):
         return self.to_frame()
 
     def _figure(self) -> "Figure | None":
-        return None if self.ladder is None else self.plot()
+        return None if self.ladder is None and self.race is None else self.plot()
 
     def __str__(self) -> str:
-        lines = [f"{self.verdict}: {MEANING[self.verdict]}"]
-        if self.winner:
-            heads = "" if self.m_h is None else f", m_h = {self.m_h}"
-            lines.append(f"take: {self.winner}{heads}")
-        return "\n".join([*lines, *(f"- {reason}" for reason in self.because)])
+        return "\n".join(lines_of(self.verdict, self.winner, self.m_h, self.because))

@@ -137,6 +137,9 @@ def _paint_frame(axes: Axes, frame: Frame, letters: int) -> None:
     _set_axis(axes, "y", frame.y, 42)
     if frame.x.kind == "words":
         _write_words(axes, [word for _, word in frame.x.ticks or ()], letters)
+    if frame.y.kind == "words":
+        named = frame.y.ticks or []
+        axes.set_yticks([at for at, _ in named], labels=[_lines(word, 26) for _, word in named])
     axes.set_axisbelow(True)
     if frame.title:
         axes.set_title(_lines(frame.title, 46))

@@ -81,6 +81,21 @@ class Curves(_Named):
 
 
 @dataclass(frozen=True)
+class Rows(_Named):
+    """A panel of values along a horizontal axis, in named rows from top to bottom.
+
+    The x of a series are the numbers of its rows, 0, 1, 2, …, its y and their intervals the values
+    there. A reference line at x stands at that value. Words that are too long below a panel have
+    room beside it.
+    """
+
+    rows: tuple[str, ...]
+    series: tuple[Series, ...]
+    x_scale: Scale = "linear"
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
 class Matrix(_Named):
     """A panel that shows a matrix by shades, with its rows from top to bottom.
 
@@ -146,10 +161,11 @@ class Graph:
     ends_label: str = "v"
 
 
-Panel = Curves | Violins | Matrix | Graph
+Panel = Curves | Rows | Violins | Matrix | Graph
 #: The name of each kind of panel in JSON
 _KINDS: dict[str, type[Panel]] = {
     "curves": Curves,
+    "rows": Rows,
     "violins": Violins,
     "matrix": Matrix,
     "graph": Graph,

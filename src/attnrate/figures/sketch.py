@@ -1,7 +1,7 @@
 """A figure laid out as marks in frames, once for every way to paint it."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -12,7 +12,17 @@ from attnrate.figures.axes import (
     placed_axis,
     whole_step,
 )
-from attnrate.figures.figure import Curves, Figure, Graph, Line, Matrix, Number, Series, Violins
+from attnrate.figures.figure import (
+    Curves,
+    Figure,
+    Graph,
+    Line,
+    Matrix,
+    Number,
+    Rows,
+    Series,
+    Violins,
+)
 from attnrate.figures.marks import Area, Axis, Cells, Frame, Mark, Path, Rule, Sketch
 from attnrate.figures.style import DIVERGING, SEQUENTIAL, Key, Look, key_of, looks_of
 from attnrate.figures.violins import distance, outlines_of
@@ -23,6 +33,7 @@ MOST_BARS = 30
 #: About how many markers a longer series has on its line
 MOST_MARKERS = 20
 
+_CAP = 0.11  # half of a cap at the end of a bar, of the distance between two rows
 _DODGE = 0.14  # between series at one category
 _BELOW = 1e-300  # stands for zero on a logarithmic axis
 _MARGIN = 0.08  # around a graph, of its size
@@ -38,6 +49,8 @@ def sketch(figure: Figure) -> Sketch:
     for panel in figure.panels:
         if isinstance(panel, Curves):
             frame = _curves(panel, looks)
+        elif isinstance(panel, Rows):
+            frame = _rows(panel, looks)
         elif isinstance(panel, Violins):
             frame = _violins(panel, looks)
         else:
@@ -56,6 +69,55 @@ def _curves(panel: Curves, looks: Mapping[Key, Look]) -> Frame:
     """A panel of series with its reference lines, as a frame."""
     rules = [mark for line in panel.lines for mark in _rules(panel, line, looks[key_of(line)])]
     return _framed(panel, [*_series(panel, looks), *rules])
+
+
+def _rows(panel: Rows, looks: Mapping[Key, Look]) -> Frame:
+    """A panel of rows as a frame: that of upright series at categories, turned."""
+    lines = tuple(Line(line.label, x=line.y, y=line.x) for line in panel.lines)
+    names = panel.title, panel.y_label, panel.x_label
+    upright = _curves(
+        Curves(*names, panel.series, y_scale=panel.x_scale, lines=lines, ticks=panel.rows), looks
+    )
+    # the first row is at the top
+    down = replace(upright.x, low=upright.x.high, high=upright.x.low)
+    return Frame(upright.y, down, [one for mark in upright.marks for one in _turned(mark)])
+
+
+def _turned(mark: Mark) -> Iterator[Mark]:
+    """A mark with its axes exchanged; bars become a line with gaps below it."""
+    if isinstance(mark, Rule):
+        yield replace(mark, axis="x" if mark.axis == "y" else "y")
+    elif isinstance(mark, Area):
+        yield replace(mark, shapes=[[(y, x) for x, y in shape] for shape in mark.shapes])
+    else:
+        if mark.low is not None and mark.high is not None:
+            thin = replace(
+                mark.look, layer=mark.look.layer - 0.1, dash="solid", width=1.1, marker=None
+            )
+            along, across = _bars(mark.x, mark.low, mark.high)
+            yield Path(thin, mark.key, None, along, across)
+        yield replace(mark, x=mark.y, y=mark.x, low=None, high=None)
+
+
+def _bars(
+    rows: Sequence[Number], low: Sequence[Number], high: Sequence[Number]
+) -> tuple[list[Number], list[Number]]:
+    """Bars with a cap at each end, as the points of one line with gaps."""
+    along: list[Number] = []
+    across: list[Number] = []
+    for row, first, last in zip(rows, low, high, strict=True):
+        if math.isnan(first):
+            continue
+        # on a logarithmic axis zero lies far to the left
+        begin = first if first else _BELOW
+        for ends, sides in (
+            ((begin, last), (row, row)),
+            ((begin, begin), (row - _CAP, row + _CAP)),
+            ((last, last), (row - _CAP, row + _CAP)),
+        ):
+            along += [*ends, math.nan]
+            across += [*sides, math.nan]
+    return along, across
 
 
 def _framed(

@@ -8,7 +8,7 @@ are crimson diamonds, and nothing else is.
 
 from dataclasses import dataclass
 
-from attnrate.figures.figure import Curves, Figure, Line, Series, Violins
+from attnrate.figures.figure import Curves, Figure, Line, Rows, Series, Violins
 
 #: name: (in light, in dark). All values in light differ, so that a page can replace each of them
 COLOURS: dict[str, tuple[str, str]] = {
@@ -103,7 +103,7 @@ def key_of(one: Series | Line) -> Key:
 
 def looks_of(figure: Figure) -> dict[Key, Look]:
     """The look of each series and reference line of a figure, alike in all of its panels."""
-    panels = [panel for panel in figure.panels if isinstance(panel, (Curves, Violins))]
+    panels = [panel for panel in figure.panels if isinstance(panel, (Curves, Rows, Violins))]
     mentioned = {key_of(series): series for panel in panels for series in panel.series}
     groups = {s.group for s in mentioned.values() if s.style != "paper"}
     colours: dict[str, int] = {}
@@ -129,7 +129,7 @@ def looks_of(figure: Figure) -> dict[Key, Look]:
             looks[key] = Look("paper", 2.9, dash, 1.5, 1.0, "diamond", fill, size=6.5, edge=1.6)
         else:
             looks[key] = Look(colour if one.group else "faint", 2.1, "solid", 0.9, opacity=0.55)
-    lines = [line for panel in panels if isinstance(panel, Curves) for line in panel.lines]
+    lines = [line for panel in panels if isinstance(panel, (Curves, Rows)) for line in panel.lines]
     for place, key in enumerate(dict.fromkeys(map(key_of, lines))):
         looks[key] = Look("muted", 1.5, _LINE_DASHES[place % len(_LINE_DASHES)], 1.2)
     return looks

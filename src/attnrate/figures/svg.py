@@ -107,7 +107,7 @@ def _panel(frame: Frame, width: float) -> str:
 
 def _box(frame: Frame, width: float, top: float) -> _Box:
     """The inner part of a panel, in as much room as the words around it leave."""
-    words = [word for _, word in _ticks(frame.y)]
+    words = [_beside(word, frame.y, width) for _, word in _ticks(frame.y)]
     left = 14.0 + _LETTER * max(map(len, words), default=0) + (20.0 if frame.y.label else 0.0)
     inner, height = width - left - (_RIGHT if frame.cells is None else _BAR), _HEIGHT
     x, y = frame.x, frame.y
@@ -118,6 +118,11 @@ def _box(frame: Frame, width: float, top: float) -> _Box:
         unit = max((x.high - x.low) / inner, (y.high - y.low) / height)
         x, y = _widened(x, unit * inner), _widened(y, unit * height)
     return _Box(left, top, inner, height, x, y)
+
+
+def _beside(word: str, axis: Axis, width: float) -> str:
+    """The word at a tick beside a panel; the name of a row leaves more than half of the width."""
+    return _short(word, 0.42 * width) if axis.kind == "words" else word
 
 
 def _widened(axis: Axis, length: float) -> Axis:
@@ -179,8 +184,10 @@ def _axis(box: _Box, which: str) -> str:
         line = f"H{right:.5g}" if which == "x" else f"V{box.top:.5g}"
         parts.append(f'<path class="axis" d="M{box.left:.5g} {bottom:.5g}{line}"/>')
     if which == "y":
+        width = box.left + box.width + _RIGHT
         for at, word in ticks:
-            parts.append(_text(box.left - 6, box.top + box.down(at) + 4, word, "end"))
+            shown = _beside(word, axis, width)
+            parts.append(_text(box.left - 6, box.top + box.down(at) + 4, shown, "end"))
         middle, label = box.top + box.height / 2, _short(axis.label, box.height)
         if label:
             turned = f'transform="translate(13 {middle:.5g}) rotate(-90)" class="label"'
