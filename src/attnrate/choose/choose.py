@@ -1,9 +1,11 @@
 """Transformer or not, and how large, for people's own data: ladder, race, heads, verdict."""
 
+import numbers
 import os
 import sys
 import tempfile
 import time as clock
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -72,8 +74,9 @@ OwnStore = Annotated[str | os.PathLike[str] | None, by(_require_own_store)]
 
 
 def _require_given(name: str, value: object) -> object:
-    if value is None:
-        raise InputError("data must be a data frame, a file or an array", value)
+    if value is None or isinstance(value, (bytes, Mapping, numbers.Number)):
+        way_out = "Make a frame: choose(pandas.DataFrame(...), target='y')."
+        raise InputError("data must be a data frame, a file or an array", value, way_out)
     return value
 
 
@@ -245,9 +248,6 @@ def _samples_of(
         # a Series is refused there, with the way out
         return from_frame(data, target, horizon, window, time, id, ignore, resample)  # type: ignore[arg-type]
     if y is None:
-        if isinstance(data, dict) or np.ndim(np.asarray(data, dtype=object)) == 0:
-            way_out = "Make a frame: choose(pandas.DataFrame(...), target='y')."
-            raise InputError("data must be a data frame, a file or an array", data, way_out)
         way_out = (
             "As choose(x, y) with x of shape (N, T, d) and y of shape (N, T, k). A series goes "
             "into a frame: choose(pandas.DataFrame({'y': series}), target='y')."
