@@ -213,6 +213,8 @@ from .choose.ladder import Ladder as Ladder
 from .choose.ladder import Rung as Rung
 from .choose.race import Race as Race
 from .choose.race import Racer as Racer
+from .choose.saved import SavedChoice as SavedChoice
+from .choose.saved import load_choice as load_choice
 
 # ---- training on real data
 from .training.train import ImageScores as ImageScores

@@ -267,3 +267,22 @@ try:
     ar.pod(own_coupling, (1, 0))
 except ar.InputError as problem:
     message: str = str(problem)
+
+
+# ---- data of her own: is attention needed?
+
+answer = ar.choose(pd.read_csv("load.csv"), target="load", horizon=24, window=168)
+assert_type(answer, ar.Choice)
+ar.choose("load.csv", target=["load", "price"], stage="ladder", minutes=1, progress=False)
+ar.choose(Path("load.parquet"), time="hour", id="house", ignore=["key"], resample="1h")
+ar.choose(np.zeros((100, 8, 2)), np.zeros((100, 8, 1)), seeds=5, engine="ray", store="fits.sqlite")
+ar.choose(torch.zeros(100, 8, 2), torch.zeros(100, 8, 1))
+ladder: ar.Ladder | None = answer.ladder
+if answer.race is not None and answer.race.best is not None:
+    beside_best: float = answer.race.best.ratio
+    racers: tuple[ar.Racer, ...] = answer.race.racers
+if answer.kernel is not None:
+    reach: int = answer.kernel.reach
+predicted: Array = answer.predict(pd.read_csv("load.csv"))
+written: Path = answer.save("answer")
+assert_type(ar.load_choice("answer"), ar.SavedChoice)

@@ -44,7 +44,7 @@ def numbers(
 
     """
     label = f"the target {name!r}" if argument else f"column {name!r}"
-    other = "Name another column by target=." if argument else f"Leave it out: {ignoring(name)}."
+    other = "Name another column as the target." if argument else f"Leave it out: {ignoring(name)}."
     kind = cells.dtype
     if pd.api.types.is_datetime64_any_dtype(kind) or isinstance(kind, pd.PeriodDtype):
         way_out = (

@@ -1,13 +1,16 @@
 """Transformer or not, and how large, for people's own data: ladder, race, heads, verdict."""
 
+import numbers
 import os
 import sys
 import tempfile
 import time as clock
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
@@ -45,6 +48,8 @@ Stage: TypeAlias = Literal["ladder", "race", "heads"]
 Given: TypeAlias = pd.DataFrame | str | os.PathLike[str] | npt.ArrayLike | torch.Tensor
 
 
+#: Values beyond this, or all of them below its inverse, have no squares with enough room
+_HUGE = 1e100
 #: Stretches that are held out in turn
 Folds = Annotated[int, by(require_whole, 2)]
 
@@ -69,8 +74,9 @@ OwnStore = Annotated[str | os.PathLike[str] | None, by(_require_own_store)]
 
 
 def _require_given(name: str, value: object) -> object:
-    if value is None:
-        raise InputError("data must be a data frame, a file or an array", value)
+    if value is None or isinstance(value, (bytes, Mapping, numbers.Number)):
+        way_out = "Make a frame: choose(pandas.DataFrame(...), target='y')."
+        raise InputError("data must be a data frame, a file or an array", value, way_out)
     return value
 
 
@@ -183,6 +189,7 @@ def choose(
         _require_store(Path(store))
     with Progress("reading the data", wanted=progress, after=1.0):
         given = _samples_of(data, y, target, horizon, window, time, id, ignore, resample)
+    _require_scale(given.samples)
     bounds = bounds_of(given.samples)
     samples, drawn = drawn_in(given.samples, bounds)
     effort = Effort(stage, minutes, seeds, folds, seed, full, engine, workers, progress)
@@ -241,7 +248,10 @@ def _samples_of(
         # a Series is refused there, with the way out
         return from_frame(data, target, horizon, window, time, id, ignore, resample)  # type: ignore[arg-type]
     if y is None:
-        way_out = "As choose(x, y), or choose(frame, target='y')."
+        way_out = (
+            "As choose(x, y) with x of shape (N, T, d) and y of shape (N, T, k). A series goes "
+            "into a frame: choose(pandas.DataFrame({'y': series}), target='y')."
+        )
         raise InputError("an array of tokens needs the outputs y", None, way_out)
     asked = {"target": target, "window": window, "time": time, "id": id, "resample": resample}
     named = [name for name, value in asked.items() if value is not None]
@@ -253,6 +263,18 @@ def _samples_of(
             "arrays have an output at each token, so they take none of", named, way_out
         )
     return from_arrays(data, y)
+
+
+def _require_scale(samples: Samples) -> None:
+    """Raise an InputError for numbers whose squares a float cannot hold."""
+    for names, values in ((samples.inputs, samples.x), (samples.outputs, samples.y)):
+        for name, column in zip(names, values.T, strict=True):
+            largest = float(np.nanmax(np.abs(column)))
+            if largest > _HUGE or 0 < largest < 1 / _HUGE:
+                way_out = f"Divide it by {largest:.0e}: another unit changes nothing else."
+                word = "large" if largest > 1 else "small"
+                what = f"the values of column {name!r} are too {word} to be squared: "
+                raise InputError(f"{what}the largest is {{value}}", largest, way_out)
 
 
 def _refuse_y(y: npt.ArrayLike | torch.Tensor | None) -> None:
@@ -278,7 +300,10 @@ class _Parts:
 
 def _parts(samples: Samples, effort: Effort, store: Path) -> _Parts:
     """The ladder, then the race and the heads where they are due, and the fitted winner."""
-    found = ladder(samples, effort.seed, progress=effort.progress)
+    try:
+        found = ladder(samples, effort.seed, progress=effort.progress)
+    except InputError as problem:  # too few stretches that do not overlap, or no variance
+        return _Parts(cannot_tell((str(problem),)))
     said = by_ladder(found)
     due = said.enough is not None and promising(found, said.enough)
     if effort.stage == "ladder" or not (due or effort.full):

@@ -91,7 +91,7 @@ def ticks(name: str, cells: pd.Series, rows: Int64[np.ndarray, " rows"]) -> Tick
             None if empty else str(cell),
             "Give the row its time or leave it out."
             if empty
-            else "Write times as 2024-12-31 23:59:00, or say time= if another column has them.",
+            else "Write times as 2024-12-31 23:59:00, or name the column of times (time=, --time).",
         )
     return Ticks(found, dated)
 

@@ -165,7 +165,7 @@ def roles(
     for argument, column in (("time", time), ("id", id)):
         if column in targets:
             what = f"the target cannot be the {argument} too"
-            raise InputError(what, column, f"Name another column by {argument}=.")
+            raise InputError(what, column, "Name another column.")
     if time is not None and time == id:
         raise InputError("time and id name the same column", time, "Name two columns.")
     covariates = tuple(name for name in free if name not in (id, time))

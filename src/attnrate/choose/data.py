@@ -193,7 +193,7 @@ def from_frame(
     table = columns.tabulate(plain, roles)
     if resample is not None:
         if roles.time is None:
-            way_out = "Name the column of times: time=."
+            way_out = "Name the column of times (time=, --time)."
             raise InputError("resample needs times, and there are none", resample, way_out)
         before = len(table.values)
         table = resampled(table, roles.time, resample)
@@ -279,6 +279,8 @@ def _windows(table: Table, clock: Clock, length: int, horizon: int) -> Windows:
     worst = int(np.argmax(lacking))
     name = table.names[worst]
     way_out = f"Pass a window smaller than {length}" if length > 1 else "Fill in what is missing"
+    if lacking[worst] == len(there):
+        way_out = "Name a column that has values as the target"
     if name in table.covariates:
         way_out += f", or leave the column out: {ignoring(name)}"
     raise InputError(

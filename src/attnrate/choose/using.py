@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from attnrate.choose.outliers import Bounds
 from attnrate.choose.predictor import Predictor
 from attnrate.choose.rung_model import RungModel
+from attnrate.choose.rungs import WORDS
 from attnrate.choose.verdict import MEANING, Verdict
 from attnrate.errors import InputError
 
@@ -122,5 +123,7 @@ def lines_of(
     """
     lines = [f"{verdict}: {MEANING[verdict]}"]
     if winner:
-        lines.append(f"take: {winner}" + ("" if m_h is None else f", m_h = {m_h}"))
+        meant = next((words for name, words in WORDS.items() if name == winner), None)
+        what = winner if meant is None else f"{winner} ({meant})"
+        lines.append(f"take: {what}" + ("" if m_h is None else f", m_h = {m_h}"))
     return (*lines, *(f"- {reason}" for reason in because))

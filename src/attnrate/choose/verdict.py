@@ -1,5 +1,6 @@
 """Verdicts, with their reasons as sentences: first by the ladder alone, then by the race."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -247,7 +248,7 @@ def _left(ladder: Ladder, name: Class) -> str:
 def _reach(ladder: Ladder) -> str:
     kernel = ladder.kernel
     text = f"Its kernel reaches back {kernel.reach} token{'s' if kernel.reach != 1 else ''}"
-    if kernel.complexity is not None:
+    if kernel.complexity is not None and math.isfinite(kernel.complexity.value):
         text += f"; {kernel.complexity.note.rstrip('.')}, C_RNN = {kernel.complexity.value:.3g}"
     return text + "."
 
