@@ -66,9 +66,10 @@ def test_a_series_is_told_with_what_was_changed_and_a_command_to_try(attnrate, t
     file = tmp_path / "attnrate-cache" / "series" / f"rules-{SERIES_RULES}" / "glucose.csv"
     file.parent.mkdir(parents=True)
     file.write_text("time,glucose,current\n2010-03-24T09:51:00,258,\n2010-03-24T09:56:00,260,3\n")
-    lines = attnrate("series", "glucose").stdout.splitlines()
-    assert lines[0] == str(file)
-    assert lines[1:3] == ["2 rows x 3 columns: time, glucose, current", "missing: current 1"]
+    done = attnrate("series", "glucose")
+    assert done.stdout == f"{file}\n"
+    lines = done.stderr.splitlines()
+    assert lines[:2] == ["2 rows x 3 columns: time, glucose, current", "missing: current 1"]
     assert "changed: the sensor's current is missing where the original says nil" in lines
     assert any(line.startswith("licence: public domain") for line in lines)
     assert lines[-1] == f"try: attnrate choose {file} --target glucose --horizon 12 --resample 5min"

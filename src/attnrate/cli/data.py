@@ -118,8 +118,9 @@ def series_command(
 ) -> None:
     """Fetch a real time series and print the path of its CSV file; without a name, list all.
 
-    Values are those of the package; what was made of them is printed as "changed". The last line is
-    a command to try on the series.
+    Beside it, on the error output, stands what the file holds and where it comes from. Values are
+    those of the package; what was made of them is said as "changed". The last line is a command to
+    try on the series.
     """
     from attnrate.data.series import file_of, sample_series, shape_of
     from attnrate.data.series_table import SERIES
@@ -143,10 +144,11 @@ def series_command(
         "missing": shape.missing,
         "try": command,
     }
-    _show(
-        as_json,
-        values,
-        str(file),
+    _show(as_json, values, str(file))
+    if as_json:
+        return
+    # apart from the path, so that $(attnrate data series NAME) is the path alone
+    for line in (
         f"{shape.rows:,} rows x {len(shape.columns)} columns: {', '.join(shape.columns)}",
         f"missing: {missing or 'none'}",
         *(f"changed: {clause}" for clause in entry.changed),
@@ -154,7 +156,8 @@ def series_command(
         f"source: {entry.source} ({entry.package.name} {entry.package.version})",
         f"licence: {entry.licence}",
         f"try: {command}",
-    )
+    ):
+        typer.echo(line, err=True)
 
 
 def _series(entry: "Series") -> dict[str, object]:
