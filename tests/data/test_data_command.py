@@ -71,7 +71,7 @@ def test_a_series_is_told_with_what_was_changed_and_a_command_to_try(attnrate, t
     assert lines[1:3] == ["2 rows x 3 columns: time, glucose, current", "missing: current 1"]
     assert "changed: the sensor's current is missing where the original says nil" in lines
     assert any(line.startswith("licence: public domain") for line in lines)
-    assert lines[-1] == f"try: attnrate choose {file} --target glucose --horizon 12"
+    assert lines[-1] == f"try: attnrate choose {file} --target glucose --horizon 12 --resample 5min"
     told = json.loads(attnrate("series", "glucose", "--json").stdout)
     assert (told["file"], told["missing"], told["rows"]) == (str(file), {"current": 1}, 2)
     assert told["column_names"] == ["time", "glucose", "current"]

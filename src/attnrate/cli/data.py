@@ -133,7 +133,7 @@ def series_command(
     file = sample_series(name)
     entry, shape = SERIES[name], shape_of(file)
     tried = ("attnrate", "choose", str(file), "--target", entry.target)
-    command = shlex.join((*tried, "--horizon", str(entry.horizon)))
+    command = shlex.join((*tried, "--horizon", str(entry.horizon), *entry.options))
     missing = ", ".join(f"{column} {count:,}" for column, count in shape.missing.items())
     values = _series(entry) | {
         "file": str(file),

