@@ -48,6 +48,16 @@ class SavedChoice(Shown):
         m_h: The head size that is enough for a Transformer; None where none was looked for.
         model: The winner, fitted to all samples; None if the data cannot tell.
         about: What was asked, of which data.
+        bounds: The values into which far-off inputs are drawn before the model reads them.
+
+    Examples:
+        >>> import numpy as np, pandas as pd
+        >>> drawn = np.random.default_rng(0).normal(size=2000)
+        >>> frame = pd.DataFrame({"x": drawn[1:], "y": drawn[1:] + drawn[:-1]})
+        >>> _ = ar.choose(frame, horizon=0, window=8, stage="ladder").save("answer")
+        >>> kept = ar.load_choice("answer")
+        >>> kept.verdict, kept.winner, kept.about.window
+        ('linear', 'filter', 8)
 
     """
 
@@ -70,8 +80,8 @@ class SavedChoice(Shown):
                 frame with these columns, whose last `window` rows are taken.
 
         Returns:
-            The outputs: (N, 1, k · horizon) after each window, of which the first k belong to the
-            next moment; or (N, T, k) for whole sequences.
+            The outputs: (N, 1, k · horizon) after each window, the k values of the next moment
+            first; or (N, T, k) for whole sequences.
 
         Raises:
             InputError: If there is no winner, or x has another shape or missing values.
