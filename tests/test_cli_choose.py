@@ -50,7 +50,7 @@ def test_an_answer_has_its_verdict_first_then_reasons_then_the_table(folder: Pat
     lines = done.stdout.splitlines()
     assert lines[:2] == [
         "linear: A linear map is enough.",
-        "take: filter (a linear filter: causal and the same at all times)",
+        "take: filter (a linear filter of the past, the same at all times)",
     ]
     kinds = [line[:1] for line in lines]
     assert kinds.index("-") == 2

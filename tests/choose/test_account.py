@@ -1,10 +1,19 @@
 """What people are told of their data: counts are right, and sentences are whole."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_samples import panel, series
 
-from attnrate.choose.account import of_constants, of_missing, of_size, of_task, of_windows
+from attnrate.choose.account import (
+    of_constants,
+    of_missing,
+    of_scales,
+    of_size,
+    of_task,
+    of_windows,
+)
 from attnrate.choose.columns import Table
 from attnrate.choose.windows import Windows
 
@@ -89,3 +98,12 @@ def test_the_task_is_said_in_a_sentence() -> None:
     assert of_task(now, many, "").endswith(
         "10 covariates: " + ", ".join(repr(f"c{number}") for number in range(1, 9)) + ", ..."
     )
+
+
+def test_of_several_targets_the_one_that_counts_most_is_named() -> None:
+    samples = panel()
+    drawn = np.random.default_rng(0).normal(size=(len(samples.x), 2))
+    alike = replace(samples, y=drawn, outputs=("small", "large"))
+    assert of_scales(samples) == of_scales(alike) == []
+    (said,) = of_scales(replace(alike, y=drawn * [1.0, 10.0]))
+    assert said.startswith("errors are in the units of the data, so that 'large' makes up 99")

@@ -10,6 +10,8 @@ from attnrate.choose.windows import Windows, apart
 
 #: Windows that do not overlap, and sequences of a panel, that an answer needs
 _WINDOWS, _SEQUENCES = 8, 50
+#: Variances of wanted columns that differ by more than this factor are said to
+_UNLIKE = 4.0
 #: The share of the windows below which those left are said to be few
 _FEW = 0.25
 
@@ -73,6 +75,26 @@ def of_size(samples: Samples, series: int) -> list[str]:
         f"there are too few data: window + horizon = {rows:,} rows fit one after another without "
         f"overlap only {counted(count, 'time')}{inside}, and an answer needs at least {_WINDOWS}, "
         f"which is {_WINDOWS * rows:,} rows without gaps; give more rows, or a smaller window"
+    ]
+
+
+def of_scales(samples: Samples) -> list[str]:
+    """Say which of several wanted columns counts most, because errors are in their own units.
+
+    Args:
+        samples: The samples.
+
+    """
+    if len(samples.outputs) < 2:
+        return []
+    spread = np.nanvar(samples.y, axis=0)
+    if not spread.max() > _UNLIKE * spread.min():
+        return []
+    most = int(spread.argmax())
+    return [
+        f"errors are in the units of the data, so that {samples.outputs[most]!r} makes up "
+        f"{spread[most] / spread.sum():.1%} of the variance that is wanted; divide each target by "
+        "its standard deviation if all should count alike"
     ]
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 
 from attnrate.choose.contender import contenders
+from attnrate.choose.account import of_scales
 from attnrate.choose.data import Data, Name, Names, from_arrays, from_file, from_frame
 from attnrate.choose.heads import Heads, heads
 from attnrate.choose.ladder import Ladder, ladder
@@ -204,7 +205,7 @@ def choose(
         given.step,
         seed,
         minutes,
-        (*given.said, *drawn),
+        (*given.said, *of_scales(given.samples), *drawn),
     )
     if given.faults:
         return _answer(_Parts(cannot_tell(given.faults)), about, begun, bounds)

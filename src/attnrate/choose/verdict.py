@@ -286,7 +286,7 @@ def share(part: Interval) -> str:
 def _per_cent(part: float) -> str:
     """A share in per cent to three digits, without what lies below rounding."""
     shown = 100 * part
-    return "0" if abs(shown) < _ROUNDING else f"{shown:.3g}"
+    return "0" if abs(shown) < _ROUNDING else f"{shown:.3g}".replace("-", "−")
 
 
 def _times(factor: Interval) -> str:
