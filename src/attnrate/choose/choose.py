@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from attnrate.choose.contender import contenders
 from attnrate.choose.account import of_scales
+from attnrate.choose.contender import contenders
 from attnrate.choose.data import Data, Name, Names, from_arrays, from_file, from_frame
 from attnrate.choose.heads import Heads, heads
 from attnrate.choose.ladder import Ladder, ladder
