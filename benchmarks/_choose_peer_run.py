@@ -5,6 +5,7 @@
 DATA holds `values` (rows, columns; the target first), `names`, `start` and `freq` of its times, the
 number of rows to `train` on, the `origins` (the last known row of each forecast), `window` and
 `horizon`. OUT gets the forecasts with the seconds to the fitted model and those of forecasting.
+SECONDS are the limit of AutoGluon; where it is small, the others train less than by default.
 """
 
 import json
@@ -80,12 +81,13 @@ def darts(data: dict[str, Any], frame: pd.DataFrame, limit: float) -> dict[str, 
     lags = {"lags": window, "output_chunk_length": horizon}
     lags |= {"lags_past_covariates": window} if more else {}
     # the default of 100 epochs takes many minutes on a core
+    epochs = max(1, min(5, int(limit / 20)))
     quiet = {"enable_progress_bar": False, "accelerator": "cpu", "logger": False}
     models = {
         "LinearRegressionModel": LinearRegressionModel(**lags),
         "LightGBMModel": LightGBMModel(**lags, verbose=-1, n_jobs=1),
-        "NHiTSModel, 5 epochs": NHiTSModel(
-            window, horizon, n_epochs=5, pl_trainer_kwargs=quiet, random_state=0
+        f"NHiTSModel, {epochs} epochs": NHiTSModel(
+            window, horizon, n_epochs=epochs, pl_trainer_kwargs=quiet, random_state=0
         ),
     }
     watched = np.unique(np.linspace(cut, train - horizon - 1, 200).astype(int))
@@ -107,7 +109,8 @@ def darts(data: dict[str, Any], frame: pd.DataFrame, limit: float) -> dict[str, 
 
 
 def neuralforecast(data: dict[str, Any], frame: pd.DataFrame, limit: float) -> dict[str, Any]:
-    """NeuralForecast, which chooses by searches of hours: its NHITS as it is by default."""
+    """NeuralForecast, which searches for hours where it chooses: its NHITS, with default steps."""
+    steps = min(1000, int(10 * limit))
     from neuralforecast import NeuralForecast
     from neuralforecast.losses.pytorch import MSE
     from neuralforecast.models import NHITS
@@ -124,7 +127,7 @@ def neuralforecast(data: dict[str, Any], frame: pd.DataFrame, limit: float) -> d
         input_size=int(data["window"]),
         hist_exog_list=more or None,
         loss=MSE(),
-        max_steps=1000,
+        max_steps=steps,
         scaler_type="standard",
         random_seed=0,
         accelerator="cpu",
@@ -139,7 +142,7 @@ def neuralforecast(data: dict[str, Any], frame: pd.DataFrame, limit: float) -> d
     found = made.predict(df=long(histories(data, frame)))
     rows = found.sort_values(["unique_id", "ds"])["NHITS"].to_numpy()
     return {
-        "way": "NHITS by default, 1,000 steps",
+        "way": f"NHITS, {steps} steps",
         "chosen": "NHITS",
         "forecasts": rows.reshape(len(data["origins"]), -1).tolist(),
         "seconds": fitted - begun,

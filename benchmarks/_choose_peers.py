@@ -34,6 +34,8 @@ SERIES = {"river-flow": "D", "power-price": "h", "electricity": "h", "sea-temper
 PEERS = ("autogluon.timeseries", "darts", "neuralforecast")
 #: The seconds that AutoGluon may take, and the minutes of `choose`
 LIMIT, MINUTES = 120.0, 1.0
+#: The seconds of AutoGluon in --quick
+SHORT = 10.0
 _ORIGINS, _SEEDS = 200, 3
 _RUN = Path(__file__).with_name("_choose_peer_run.py")
 
@@ -51,10 +53,11 @@ def installed(python: Path | None, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """Samples, and those of them that are forecast."""
+    """Samples, those of them that are forecast, and the seconds that a peer may take."""
 
     samples: Samples
     asked: np.ndarray
+    limit: float
 
 
 def origins_of(fold: Fold) -> np.ndarray:
@@ -131,7 +134,7 @@ def peer(
             window=samples.length,
             horizon=samples.horizon,
         )
-        words = [str(python), str(_RUN), name, str(source), str(out), str(LIMIT)]
+        words = [str(python), str(_RUN), name, str(source), str(out), str(at.limit)]
         alone = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": ""}
         ran = subprocess.run(words, capture_output=True, text=True, env=alone, cwd=folder)
         if ran.returncode:
@@ -154,19 +157,21 @@ def beside_peers(
     frame = (frame.drop_duplicates("time") if "time" in frame else frame).tail(budget.rows)
     least = least_error(samples, fold, asked, best, budget)
     effort = {"minutes": 1e-3, "seeds": 1, "folds": 2} if small else {"minutes": MINUTES}
-    found = [ours(task, frame.iloc[:train], samples, asked, effort)]
-    for name in PEERS:
-        why = installed(python, name)
-        found.append(
-            {"tool": name, "failed": why}
-            if why
-            else peer(python, name, task, frame, train, Asking(samples, asked))
-        )
-    for row in found:
+    found = []
+    for name in ("attnrate", *PEERS):
+        if name == "attnrate":
+            row = ours(task, frame.iloc[:train], samples, asked, effort)
+        elif why := installed(python, name):
+            row = {"tool": name, "failed": why}
+        else:
+            assert python is not None
+            at = Asking(samples, asked, SHORT if small else LIMIT)
+            row = peer(python, name, task, frame, train, at)
         row |= {"task": task.name, "best": best, "forecasts": len(asked)}
         if "mse" in row:
             row["regret"] = row["mse"] / least
-        print(f"  {task.name}, {row['tool']}: {said_of(row)}", flush=True)
+        print(f"  {task.name}, {name}: {said_of(row)}", flush=True)
+        found.append(row)
     return found
 
 

@@ -25,6 +25,7 @@ from attnrate.choose.jobs import Place, RaceJob, Row, by_contender, folded, run_
 from attnrate.choose.judging import judged
 from attnrate.choose.ladder import Ladder, ladder
 from attnrate.choose.outliers import bounds_of, drawn_in
+from attnrate.choose.predictor import Predictor
 from attnrate.choose.race import Race, race_jobs, race_of
 from attnrate.choose.rung_model import RungModel
 from attnrate.choose.rungs import Class
@@ -101,12 +102,6 @@ def real_tasks() -> list[Task]:
     return [*own, *(replace(one, horizon=1 if one.horizon > 1 else _AHEAD) for one in own)]
 
 
-def last_first(tasks: list[Task]) -> list[Task]:
-    """Each half of the tasks from its end, so that a second run meets the first in the middle."""
-    half = len(tasks) // 2
-    return [*tasks[half - 1 :: -1], *tasks[: half - 1 : -1]] if half else tasks
-
-
 def drawn_tasks() -> list[Task]:
     """Two drawn series, so that --quick fetches nothing: a linear law, and a product."""
 
@@ -171,20 +166,21 @@ def rung_rows(samples: Samples, name: Class, budget: Budget) -> list[Row]:
     rows = []
     for number, fold in enumerate(folded(samples, budget.folds, 0)):
         model = ladder(learned_from(samples, fold), progress=False).models[name]
-        found = judged(samples, fold.held, _Predicting(model))
+        found = judged(samples, fold.held, _OfLadder(model))
         job = RaceJob("", name, None, 0, 0, 0, number, budget.folds, 0, 0)
         rows.append(Row(job, Raced("done", 0, 0.0, 0, 0.0, 0, found)))
     return rows
 
 
-@dataclass(frozen=True, eq=False)
-class _Predicting:
+class _OfLadder(Predictor):
     """A class of the ladder that is called as the models of a race are."""
 
-    model: RungModel
+    def __init__(self, model: RungModel) -> None:
+        torch.nn.Module.__init__(self)
+        self.rung = model
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(self.model(x.numpy()))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(self.rung(x.numpy()))
 
 
 def learned_from(samples: Samples, fold: Fold) -> Samples:
@@ -214,7 +210,7 @@ def beside(rows: list[Row], best: list[Row]) -> tuple[float, float, float]:
     return ratio, low, high
 
 
-def run_task(task: Task, budget: Budget, store: Path) -> dict[str, Any]:
+def run_task(task: Task, budget: Budget, store: Path, workers: int = 1) -> dict[str, Any]:
     """Run both races of a task, as far as its store does not have them, and compare."""
     samples = samples_of(task, budget)
     quick = race_jobs(samples, budget.steps, budget.seeds, budget.folds, batch=budget.batch)
@@ -226,8 +222,8 @@ def run_task(task: Task, budget: Budget, store: Path) -> dict[str, Any]:
         seed=FRESH,
         batch=budget.batch,
     )
-    # in one sweep, whose worker is begun once
-    ran = run_jobs(samples, [*quick, *long], Place(store=store, workers=1, progress=False))
+    # in one sweep, whose workers are begun once
+    ran = run_jobs(samples, [*quick, *long], Place(store=store, workers=workers, progress=False))
     if ran.failures:
         raise RuntimeError(f"{task.name}: {ran.failures}")
     rows = {row.job: row for row in ran.rows}
@@ -375,7 +371,7 @@ def said_of(row: dict[str, Any]) -> str:
 
 
 class Finished:
-    """The rows of finished tasks of one budget in a file, which other runs may add to."""
+    """The rows of finished tasks of one budget in a file."""
 
     def __init__(self, file: Path, budget: Budget) -> None:
         self.file, self.budget = file, asdict(budget)

@@ -58,7 +58,6 @@ from _choose_real import (
     Finished,
     Task,
     drawn_tasks,
-    last_first,
     of_real,
     of_regret,
     real_tasks,
@@ -240,7 +239,7 @@ class Asked:
         quick: Whether everything is made small.
         stores: The folder of the stores of fits.
         peers: A Python that has the peers; None if there is none.
-        last_first: Whether the tasks of `real` are taken from the end.
+        workers: The fits of `real` at the same time.
         keep: Writes what a part has found so far.
 
     """
@@ -248,7 +247,7 @@ class Asked:
     quick: bool
     stores: Path
     peers: Path | None
-    last_first: bool
+    workers: int
     keep: Callable[[str, Found], None]
 
     @property
@@ -262,10 +261,10 @@ def real_rows(asked: Asked) -> tuple[list[dict[str, Any]], int]:
     tasks = drawn_tasks() if asked.quick else real_tasks()
     budget = SMALL if asked.quick else Budget()
     done = Finished(asked.stores / "real.json", budget)
-    for task in last_first(tasks) if asked.last_first else tasks:
+    for task in tasks:
         if task.name in done.rows:
             continue
-        row = run_task(task, budget, asked.stores / f"{task.series}.sqlite")
+        row = run_task(task, budget, asked.stores / f"{task.series}.sqlite", asked.workers)
         done.add(row)
         print(f"  {said_of(row)}", flush=True)
         rows = in_order(tasks, done)
@@ -362,7 +361,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the sets, small races")
     parser.add_argument("--stores", type=Path, help="default: beside the file, or nowhere")
     parser.add_argument("--peers", type=Path, metavar="PYTHON", help="a Python that has the peers")
-    parser.add_argument("--last-first", action="store_true", help="for a second run beside another")
+    parser.add_argument("--workers", type=int, default=1, help="fits at the same time; default: 1")
     given = parser.parse_args()
     kept, fine = _report.Parts(given.out), True
     with tempfile.TemporaryDirectory() as nowhere:
@@ -376,7 +375,7 @@ def main() -> int:
                 facts = _report.facts_of("numpy", "scipy", "torch", threads=1)
                 kept.add(part, _report.finding(*found, begun, facts))
 
-            found = found_by(name, Asked(given.quick, stores, given.peers, given.last_first, keep))
+            found = found_by(name, Asked(given.quick, stores, given.peers, given.workers, keep))
             keep(name, found)
             fine &= _report.all_required(found[1])
     return 0 if fine else 1
