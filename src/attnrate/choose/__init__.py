@@ -7,8 +7,9 @@
   `windows` are cut, `leaks` are covariates that give the target away, and `account` is what people
   are told of all this.
 - The ladder, without training: `features` and their `sums`, `rungs` (least squares of each class of
-  maps) and `positions` (of linear maps by position), `rung_errors` by unit, `kernel`, all called by
-  `ladder`; `enough`: the simplest class that no other beats; `rung_model`: a class that predicts.
+  maps) and `positions` (of linear maps by position), `drift` (filters from near and far),
+  `rung_errors` by unit, `kernel`, all called by `ladder`; `enough`: the simplest class that no
+  other beats; `rung_model`: a class that predicts.
 - One fit: `contender` says what a contender is, `contenders/` has one a file, `training` and
   `least_squares` fit it, `judging` says what it does on held-out samples, `predictor` is the fitted
   model in units of the data, `winner` trains it on all samples.

@@ -18,7 +18,15 @@ from attnrate.choose.samples import Samples
 Group = Literal["one", "now", "past", "curved", "additive", "mean", "pooled", "pairwise"]
 
 #: Features of each kind at most, so that the sums of a whole ladder fit into memory
-MOST = {"linear": 1000, "additive": 400, "pooled": 300, "products": 190, "places": 128}
+MOST = {
+    "linear": 1000,
+    "curved": 400,
+    "crosses": 300,
+    "additive": 400,
+    "pooled": 300,
+    "products": 190,
+    "places": 128,
+}
 #: Values of a coordinate from which its ranks are interpolated
 _KNOTS = 4096
 
@@ -70,7 +78,8 @@ class Features:
     @property
     def _many(self) -> int:
         """The number of functions of a coordinate of the token now."""
-        return 8 if self.samples.d <= 2 else 5
+        room = max(1, MOST["curved"] // self.samples.d)
+        return min(room, 8 if self.samples.d <= 2 else 5)
 
     @cached_property
     def pooled(self) -> tuple[int, int, int, int]:
@@ -78,8 +87,7 @@ class Features:
 
         The first two numbers are those of the token now, the others those in means.
         """
-        d = self.samples.d
-        pairs = d * (d - 1) // 2
+        d, pairs = self.samples.d, len(self._pairs)
         for degree in range(5, 0, -1):
             if (d * degree + pairs) ** 2 <= MOST["pooled"]:
                 return degree, pairs, degree, pairs
@@ -93,12 +101,30 @@ class Features:
         return self.samples.d * self.pooled[0] + self.pooled[1]
 
     @cached_property
+    def values(self) -> tuple[Float64[np.ndarray, " values"], ...]:
+        """Sorted values of each coordinate, among which ranks are taken."""
+        return self.known or sorted_values(self.samples.x)
+
+    @cached_property
+    def tokens(self) -> Float64[np.ndarray, "rows d"]:
+        """The tokens without the median of each coordinate.
+
+        Zeros stand for what is before the beginning of a sequence, and so have to be usual values.
+        """
+        return np.asarray(self.samples.x - self.middle)
+
+    @cached_property
+    def middle(self) -> Float64[np.ndarray, " d"]:
+        """The median of each coordinate."""
+        return np.array([known[len(known) // 2] for known in self.values])
+
+    @cached_property
     def functions(self) -> Float64[np.ndarray, "rows d many"]:
         """The functions P_j(u), j = 1, 2, …, of each coordinate of each row."""
         # no sample has a row with a missing value
         x = np.nan_to_num(self.samples.x)
         result = np.empty((*x.shape, self._many))
-        for each, known in enumerate(self.known or sorted_values(x)):
+        for each, known in enumerate(self.values):
             # the middle rank, so that equal values have equal ranks
             below = np.searchsorted(known, x[:, each], "left")
             rank = (below + np.searchsorted(known, x[:, each], "right")) / len(known) - 1
@@ -108,8 +134,19 @@ class Features:
     @cached_property
     def crosses(self) -> Float64[np.ndarray, "rows pairs"]:
         """The products of the first functions of two coordinates of a row."""
-        one, two = np.triu_indices(self.samples.d, 1)
+        one, two = np.array(self._pairs, dtype=int).reshape(-1, 2).T
         return np.asarray(self.functions[:, one, 0] * self.functions[:, two, 0])
+
+    @cached_property
+    def _pairs(self) -> list[tuple[int, int]]:
+        """The pairs of coordinates of one token that are multiplied; none if there are too many."""
+        count = self.samples.d * (self.samples.d - 1) // 2
+        return [*combinations(range(self.samples.d), 2)] if count <= MOST["crosses"] else []
+
+    @property
+    def paired(self) -> bool:
+        """Whether there are products of functions of different tokens: not of many coordinates."""
+        return len(self.columns("pooled", "pairwise")) > 0
 
     @cached_property
     def _sums(self) -> Float64[np.ndarray, "rows_and_one functions"]:
@@ -153,7 +190,7 @@ class Features:
         found += [("curved", 0, name) for name in names for _ in range(self._many)]
         found += [
             ("curved", 0, f"{one} × {two}")
-            for one, two in combinations(names, 2)
+            for one, two in ((names[one], names[two]) for one, two in self._pairs)
             for _ in range(self._crossed**2)
         ]
         for lag in self.curved_lags[1:]:
@@ -195,11 +232,11 @@ class Features:
         # the last position has the common constant alone
         place = np.tile(np.arange(self.samples.places), len(which))
         parts.append((place[:, None] == np.arange(self._places)).astype(float))
-        parts.append(self._at(self.samples.x, which, self.lags).reshape(count, -1))
+        parts.append(self._at(self.tokens, which, self.lags).reshape(count, -1))
         parts.append(now.reshape(count, -1))
         parts += [
             (now[:, one, :crossed, None] * now[:, two, None, :crossed]).reshape(count, -1)
-            for one, two in combinations(range(self.samples.d), 2)
+            for one, two in self._pairs
         ]
         before = self._at(made[:, :, : self._few], which, self.curved_lags[1:])
         means, mean_crosses = self._means(which)
@@ -274,26 +311,27 @@ def spread_lags(length: int, most: int) -> Int64[np.ndarray, " lags"]:
         most: The number of lags that may be chosen, at least 1.
 
     Returns:
-        The lags in order, with 0.
+        The lags in order: 0, with room for two also 1, and with room for three also the last.
 
     Examples:
         >>> spread_lags(4, 9).tolist(), spread_lags(100, 6).tolist()
-        ([0, 1, 2, 3], [0, 1, 3, 9, 30, 99])
+        ([0, 1, 2, 3], [0, 1, 3, 10, 31, 99])
 
     """
     most = max(1, most)
     if most >= length:
         return np.arange(length)
-    if most == 1:
-        return np.zeros(1, dtype=int)
-    dense = max(most, 2)
-    while True:
-        found = np.unique(np.geomspace(1, length, dense).round().astype(int) - 1)
-        if len(found) >= most:
-            return found[:most] if len(found) == most else _thinned(found, most)
-        dense += 1
-
-
-def _thinned(lags: Int64[np.ndarray, " many"], most: int) -> Int64[np.ndarray, " few"]:
-    """Some of the lags, evenly by their place, the first and the last among them."""
-    return np.asarray(lags[np.linspace(0, len(lags) - 1, most).round().astype(int)])
+    if most <= 2:
+        return np.arange(most)
+    chosen = np.arange(0)
+    for count in range(most - 1, length * length):
+        spaced = np.geomspace(1, length - 1, count).round().astype(int)
+        found = np.unique(np.append(spaced, 0))
+        if len(found) > most:
+            break
+        chosen = found
+        if len(found) == most:
+            break
+    # where one more would be too many, the nearest lags fill what is left
+    others = np.setdiff1d(np.arange(length), chosen)
+    return np.sort(np.concatenate([chosen, others[: most - len(chosen)]]))

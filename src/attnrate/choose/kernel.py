@@ -15,6 +15,8 @@ from attnrate.theory.recurrent import RNNComplexity, rnn_complexity
 _GROUPS = 200
 #: Values of a kernel from which a law of decay is read
 _DECAYING = 8
+#: Units, counted by their share of a column's variance, without which no value is sure
+_SPREAD = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +89,7 @@ def kernel_of(
     group = where if where.max() < _GROUPS else where * _GROUPS // (int(where.max()) + 1)
     count = int(group.max()) + 1
     scores = np.zeros((count, len(columns), samples.out))
+    energy = np.zeros((count, len(columns)))
     for some, x, y in data.batches(np.arange(samples.count)):
         mine = x[:, columns]
         off = y - mine @ theta
@@ -94,6 +97,7 @@ def kernel_of(
         for each in np.unique(unit):
             rows = unit == each
             scores[each] += mine[rows].T @ off[rows]
+            energy[each] += (mine[rows] ** 2).sum(0)
     matrix = whole.gram + NONE * whole.points * np.eye(len(columns))
     error = np.empty_like(theta)
     for out in range(samples.out):
@@ -104,8 +108,13 @@ def kernel_of(
     shape = (len(features.lags), samples.d, samples.out)
     values, error = ((each[kept] / scale).reshape(shape) for each in (theta, error))
     freedom = max(1, count - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sure = np.abs(values / error) > stats.t.ppf(1 - 0.025 / values.size, freedom)
+    # what is left of a value by the ridge against rounding is no finding, however sure
+    off = NONE * whole.points * np.linalg.solve(matrix, theta)
+    off = np.abs(off[kept] / scale).reshape(shape)
+    sure = np.abs(values) - 2 * off > stats.t.ppf(1 - 0.025 / values.size, freedom) * error
+    # a column that lives in very few units fits their errors, so that no band holds
+    spread = energy.sum(0) ** 2 / np.maximum((energy**2).sum(0), 1e-300)
+    sure &= (spread[kept] > _SPREAD).reshape(shape[:2])[:, :, None]
     found = np.flatnonzero(sure.any((1, 2)))
     reach = int(features.lags[found[-1]]) if len(found) else -1
     complexity = None

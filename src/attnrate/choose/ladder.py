@@ -7,15 +7,16 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
-from attnrate.choose.features import Features
+from attnrate.choose.drift import near_and_far
+from attnrate.choose.features import MOST, Features
 from attnrate.choose.folds import units
 from attnrate.choose.kernel import Kernel, kernel_of
 from attnrate.choose.positions import ByPosition, by_position
 from attnrate.choose.rung_errors import Coupling, Errors, judge, ratio
 from attnrate.choose.rung_model import RungModel, rung_model
-from attnrate.choose.rungs import CLASSES, WORDS, Class, fit_classes, near_and_far
+from attnrate.choose.rungs import CLASSES, WORDS, Class, fit_classes
 from attnrate.choose.samples import Samples
-from attnrate.choose.sums import scaled, sums
+from attnrate.choose.sums import Blocked, Scaled, scaled, sums
 from attnrate.errors import InputError
 from attnrate.progress import Progress
 from attnrate.statistics import Interval
@@ -24,6 +25,10 @@ from attnrate.statistics import Interval
 BLOCKS = 6
 #: Independent stretches of data that a ladder needs
 LEAST_UNITS = 12
+#: A variance below this share of the mean square around the mean is rounding,
+_ROUNDING = 1e-12
+#: and so is a standard deviation below this share of the mean
+_EXACT = 1e-14
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,8 @@ class Ladder:
             errors are shares of it.
         errors: The squared errors from which all of this follows.
         drift: The ratio of the errors of filters that were fitted far in time to those that were
-            fitted nearby; 1 where the data have one law at all times. None for panels.
+            fitted nearby; 1 where the data have one law at all times. Of plain filters and those
+            that follow the level, it is that of the kind which shows less. None for panels.
         coupling: What functions of single tokens leave of products of tokens.
         kernel: The kernel of the best linear filter.
         models: The least squares of the classes that are the same at all times, for use.
@@ -81,6 +87,11 @@ class Ladder:
             if rung.name == name:
                 return rung
         raise KeyError(name)
+
+    @property
+    def paired(self) -> bool:
+        """Whether the class of pairs has any; tokens of very many coordinates leave no room."""
+        return self["pairwise"].features > self["additive"].features
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row for each class."""
@@ -123,9 +134,16 @@ def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> 
         The ladder.
 
     Raises:
-        InputError: If there are too few samples.
+        InputError: If there are too few samples or too many coordinates of a token, or what is
+            wanted is constant.
 
     """
+    if samples.d > MOST["linear"]:
+        raise InputError(
+            f"a ladder takes tokens of {MOST['linear']:,} coordinates at most; there are {{value}}",
+            samples.d,
+            "Leave some columns out.",
+        )
     where = units(samples)
     _require_enough(samples, int(where.max()) + 1)
     features = Features(samples)
@@ -135,9 +153,10 @@ def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> 
         for block in range(BLOCKS):
             if made.beside(block, (block + 1) % BLOCKS) is None:
                 raise _too_few(samples, int(where.max()) + 1)
+        _require_change(features, data, made)
         fitted = fit_classes(features, made)
         shown.at("ladder · errors", 0.6)
-        apart = None if samples.whole else near_and_far(features, made)
+        apart = None if samples.whole else near_and_far(features, data, made)
         judged = judge(features, data, made, fitted, apart, where, seed)
         errors = judged.errors
         if samples.whole:
@@ -147,8 +166,6 @@ def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> 
     points = errors.points
     # the error of the best constant inside is the variance
     variance = float(errors.inside["nothing"].sum() / points.sum())
-    if not variance > 0:
-        raise InputError("what is wanted is constant: its variance is {value}", variance)
     rungs = tuple(
         Rung(
             name,
@@ -167,6 +184,19 @@ def ladder(samples: Samples, seed: int = 0, *, progress: bool | None = None) -> 
 def _require_enough(samples: Samples, count: int) -> None:
     if count < LEAST_UNITS:
         raise _too_few(samples, count)
+
+
+def _require_change(features: Features, data: Scaled, made: Blocked) -> None:
+    """Refuse outputs of which a constant, at each position of a panel, leaves only rounding."""
+    constants = made.whole().of(features.columns("one"))
+    left = constants.error(constants.solve(np.zeros(len(constants.gram))))
+    size = constants.square / constants.points
+    if left <= max(_ROUNDING * size, (_EXACT * float(np.abs(data.level).max())) ** 2):
+        each = " at each position" if features.samples.whole else ""
+        way_out = "Leave out what never changes, or add samples in which it does."
+        raise InputError(
+            f"what is wanted is constant{each}: its variance is {{value}}", left, way_out
+        )
 
 
 def _too_few(samples: Samples, count: int) -> InputError:

@@ -39,6 +39,8 @@ class Bounds:
 def bounds_of(samples: Samples) -> Bounds:
     """Find how far values may lie outside of the middle 99.8 % of their coordinate.
 
+    At least the least and the greatest value are not of the middle.
+
     Args:
         samples: The samples.
 
@@ -46,7 +48,10 @@ def bounds_of(samples: Samples) -> Bounds:
     low, high = np.full(samples.d, -np.inf), np.full(samples.d, np.inf)
     for each in range(samples.d):
         known = samples.x[:, each]
-        one, two = np.quantile(known[np.isfinite(known)], [_MIDDLE, 1 - _MIDDLE])
+        there = known[np.isfinite(known)]
+        # values of the data further inside, so that of few values the extremes are no part of it
+        one = np.quantile(there, _MIDDLE, method="higher")
+        two = np.quantile(there, 1 - _MIDDLE, method="lower")
         # a column that is nearly always the same has no width to go by
         if two > one:
             low[each], high[each] = one - _FAR * (two - one), two + _FAR * (two - one)

@@ -51,8 +51,6 @@ def by_position(samples: Samples, count: int, seed: int) -> dict[Class, ByPositi
         ),
     )
     blocked = sums(data, count, seed)
-    batches = [*data.batches(np.arange(samples.count))]
-    x, y = (np.concatenate([batch[part] for batch in batches]) for part in (1, 2))
     # the outputs of each position follow those of the position before; so do the coordinates
     out = samples.y.shape[1]
     ends = 1 + samples.d * np.arange(1, samples.length + 1)
@@ -60,9 +58,8 @@ def by_position(samples: Samples, count: int, seed: int) -> dict[Class, ByPositi
     classes: tuple[Class, Class] = ("causal", "linear")
     for name in classes:
         last = ends if name == "causal" else np.full(samples.length, data.width)
-        theta = _solved(blocked.whole(), 0.0, last, out)
-        inside = ((y - x @ theta) ** 2).sum(1)
-        held = np.empty(samples.count)
+        whole = _solved(blocked.whole(), 0.0, last, out)
+        inside, held = np.empty(samples.count), np.empty(samples.count)
         for block in range(count):
             ridge = _ridge(
                 blocked.beside(block, (block + 1) % count),
@@ -72,9 +69,10 @@ def by_position(samples: Samples, count: int, seed: int) -> dict[Class, ByPositi
             )
             rest = blocked.beside(block)
             assert rest is not None
-            theta = _solved(rest, ridge, last, out)
-            mine = blocked.numbers == block
-            held[mine] = ((y[mine] - x[mine] @ theta) ** 2).sum(1)
+            apart = _solved(rest, ridge, last, out)
+            for some, x, y in data.batches(np.flatnonzero(blocked.numbers == block)):
+                inside[some] = ((y - x @ whole) ** 2).sum(1)
+                held[some] = ((y - x @ apart) ** 2).sum(1)
         found[name] = ByPosition(inside, held)
     return found
 
@@ -113,8 +111,10 @@ def _solved(
     The factor of the first columns is the first part of the factor of all of them.
     """
     matrix = sums.gram / sums.points
-    matrix[np.diag_indices_from(matrix)] += ridge + NONE
-    matrix[0, 0] -= ridge
+    weight = np.full(len(matrix), ridge + NONE)
+    weight[0] = NONE
+    # as in `Normal.solve`
+    matrix[np.diag_indices_from(matrix)] += weight * np.maximum(1.0, np.diagonal(matrix))
     factor = cholesky(matrix, lower=True)
     if (last == len(matrix)).all():
         return np.asarray(cho_solve((factor, True), sums.cross / sums.points))

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from scipy import stats
 
+from attnrate.choose.drift import NearAndFar
 from attnrate.choose.features import Features
 from attnrate.choose.rungs import Class, Fitted
 from attnrate.choose.sums import Blocked, Scaled
@@ -14,6 +15,8 @@ from attnrate.statistics import Interval
 
 #: Draws of signs for the law of the largest singular value of noise
 _DRAWS = 200
+#: Bundles of units at most, for these signs
+_GROUPS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +83,8 @@ class RungErrors:
 
     Attributes:
         errors: The squared errors of all classes.
-        drift: The ratio of the errors of filters fitted far away to those fitted nearby; None if
-            there are no such filters.
+        drift: The ratio of the errors of filters fitted far away to those fitted nearby, of the
+            kind of filters that shows less; None if there are no such filters.
         coupling: What is left of products.
 
     """
@@ -91,16 +94,12 @@ class RungErrors:
     coupling: Coupling
 
 
-#: The coefficients of the filter for each block, from near blocks and from far ones
-NearAndFar = tuple[list[Float64[np.ndarray, "some out"]], list[Float64[np.ndarray, "some out"]]]
-
-
 def judge(
     features: Features,
     data: Scaled,
     made: Blocked,
     fitted: dict[Class, Fitted],
-    apart: NearAndFar | None,
+    apart: tuple[NearAndFar, ...] | None,
     where: Int64[np.ndarray, " samples"],
     seed: int,
 ) -> RungErrors:
@@ -111,7 +110,7 @@ def judge(
         data: Their scaled columns, by batches.
         made: Their sums, which say what was held out with what.
         fitted: The coefficients of the classes.
-        apart: The coefficients of filters from near and from far; None for panels.
+        apart: The coefficients of each kind of filters from near and far; None for panels.
         where: The unit of each sample.
         seed: Where the random signs start.
 
@@ -119,20 +118,23 @@ def judge(
     samples = data.samples
     count = int(where.max()) + 1
     names = [*fitted]
-    kinds = 2 * len(names) + (0 if apart is None else 2)
+    both = apart or ()
+    kinds = 2 * len(names) + 2 * len(both)
     found = np.zeros((kinds, count))
     points = np.zeros(count, dtype=np.int64)
     pooled = features.columns("pooled")
-    left = np.zeros((count, len(pooled), samples.out))
+    # signs that bundles of units have in common are as random
+    group = where if count <= _GROUPS else where * _GROUPS // count
+    left = np.zeros((int(group.max()) + 1, len(pooled), samples.out))
     for block in range(made.count):
         # one product of a batch with the coefficients of all classes side by side
         theta = np.zeros((data.width, kinds, samples.out))
         for number, name in enumerate(names):
             theta[fitted[name].columns, 2 * number] = fitted[name].apart[block]
             theta[fitted[name].columns, 2 * number + 1] = fitted[name].whole
-        if apart is not None:
-            theta[fitted["filter"].columns, -2] = apart[0][block]
-            theta[fitted["filter"].columns, -1] = apart[1][block]
+        for number, one in enumerate(both, len(names)):
+            theta[fitted["filter"].columns, 2 * number] = one.near[block]
+            theta[fitted["filter"].columns, 2 * number + 1] = one.far[block]
         flat = theta.reshape(data.width, -1)
         for some, x, y in data.batches(np.flatnonzero(made.numbers == block)):
             off = (x @ flat).reshape(len(y), kinds, samples.out) - y[:, None]
@@ -142,27 +144,40 @@ def judge(
                 found[kind] += np.bincount(unit, square[:, kind], count)
             points += np.bincount(unit, minlength=count)
             residual = off[:, 2 * names.index("additive")]
-            _add_products(left, x[:, pooled], residual, unit)
+            _add_products(left, x[:, pooled], residual, np.repeat(group[some], samples.places))
     errors = Errors(
         {name: found[2 * number] for number, name in enumerate(names)},
         {name: found[2 * number + 1] for number, name in enumerate(names)},
         points,
     )
-    drift = None
-    if apart is not None:
-        near, far = found[-2], found[-1]
-        more = ratio(far - near, points, float(near.sum() / points.sum()))
-        drift = Interval(1 + more.value, 1 + more.low, 1 + more.high, more.count)
+    ratios = [
+        _times(found[2 * number], found[2 * number + 1], points)
+        for number in range(len(names), len(names) + len(both))
+    ]
+    drift = min(ratios, key=lambda one: one.low, default=None)
     return RungErrors(errors, drift, _coupling(left, features.queries, points, errors, seed))
 
 
+def _times(
+    near: Float64[np.ndarray, " units"],
+    far: Float64[np.ndarray, " units"],
+    points: Int64[np.ndarray, " units"],
+) -> Interval:
+    """The ratio of far errors to near ones; 1 where the near ones are only rounding."""
+    unit = float(near.sum() / points.sum())
+    if not unit > 0:
+        return Interval(1.0, 1.0, 1.0, len(points))
+    more = ratio(far - near, points, unit)
+    return Interval(1 + more.value, 1 + more.low, 1 + more.high, more.count)
+
+
 def _add_products(
-    left: Float64[np.ndarray, "units columns out"],
+    left: Float64[np.ndarray, "bundles columns out"],
     x: Float64[np.ndarray, "points columns"],
     residual: Float64[np.ndarray, "points out"],
     unit: Int64[np.ndarray, " points"],
 ) -> None:
-    """Add the products of columns and residuals to the sums of their units, which come in order."""
+    """Add the products of columns and residuals to the sums of their bundles of units."""
     order = np.argsort(unit, kind="stable")
     ends = np.flatnonzero(np.diff(unit[order], append=-1)) + 1
     for first, end in zip([0, *ends[:-1]], ends, strict=True):
@@ -171,7 +186,7 @@ def _add_products(
 
 
 def _coupling(
-    left: Float64[np.ndarray, "units columns out"],
+    left: Float64[np.ndarray, "bundles columns out"],
     queries: int,
     points: Int64[np.ndarray, " units"],
     errors: Errors,
@@ -184,7 +199,7 @@ def _coupling(
     scale = points.sum() * math.sqrt(float(errors.inside["nothing"].sum() / points.sum())) + 1e-300
     drawn = np.random.default_rng(seed)
 
-    def values(signs: Float64[np.ndarray, " units"]) -> Float64[np.ndarray, " size"]:
+    def values(signs: Float64[np.ndarray, " bundles"]) -> Float64[np.ndarray, " size"]:
         mean = np.tensordot(signs, left, 1).reshape(queries, -1) / scale
         return np.linalg.svd(mean, compute_uv=False)
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from attnrate.choose.features import Features, sorted_values
+from attnrate.choose.features import Features
 from attnrate.choose.rungs import Fitted
 from attnrate.choose.samples import Samples
 from attnrate.choose.sums import Scaled
 
-#: Sequences that are computed at a time
-_BATCH = 4096
+#: Coordinates of tokens that are computed at a time
+_BATCH = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,10 @@ class RungModel:
             x: The tokens of the samples.
 
         """
-        parts = [self._some(x[first : first + _BATCH]) for first in range(0, len(x), _BATCH)]
+        if len(x) == 0:
+            return np.zeros((0, self.length if self.whole else 1, len(self.level)))
+        size = max(1, _BATCH // x[0].size)
+        parts = [self._some(x[first : first + size]) for first in range(0, len(x), size)]
         return np.concatenate(parts)
 
     def _some(
@@ -71,7 +74,7 @@ class RungModel:
         )
         made = Features(samples, self.known).of(np.arange(count))[:, self.columns]
         found = ((made - self.centre) / self.scale) @ self.theta + self.level
-        return np.asarray(found.reshape(count, samples.places, -1))
+        return np.asarray(found.reshape(count, samples.places, len(self.level)))
 
 
 def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
@@ -88,7 +91,7 @@ def rung_model(features: Features, data: Scaled, fitted: Fitted) -> RungModel:
         samples.length,
         samples.horizon,
         samples.whole,
-        features.known or sorted_values(samples.x),
+        features.values,
         fitted.columns,
         data.centre[fitted.columns],
         data.scale[fitted.columns],

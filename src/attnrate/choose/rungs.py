@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from attnrate.choose.features import Features, Group
-from attnrate.choose.sums import NONE, Blocked, Normal
+from attnrate.choose.sums import NONE, Blocked
 
 #: Classes of maps. "causal" and "linear" have a matrix for each position, which only panels can
 #: show; "set" does not see the order of the tokens before the one now.
@@ -147,39 +147,3 @@ def _ridges(
             ridges[name] = options[int(np.argmin(errors))]
         known = ridges[classes[0]]
     return ridges | {"nothing": np.zeros(len(groups))}
-
-
-def near_and_far(
-    features: Features, sums: Blocked
-) -> tuple[list[Float64[np.ndarray, "some out"]], list[Float64[np.ndarray, "some out"]]] | None:
-    """Fit the filter for each block from the two blocks next to it, and from the two farthest.
-
-    Where the data have one law at all times, both are equally good on average.
-
-    Args:
-        features: The features.
-        sums: Their sums, in the order of time.
-
-    Returns:
-        The coefficients of the filter's columns for each block, from near and from far; None if
-        there are too few samples for either.
-
-    """
-    columns = features.columns(*GROUPS["filter"])
-    ridge = np.full(len(columns), 1e-2)
-    ridge[0] = 0.0
-    near, far = [], []
-    for block in range(sums.count):
-        others = sorted((b for b in range(sums.count) if b != block), key=lambda b: abs(b - block))
-        pair = [sums.beside(block, of=tuple(some)) for some in (others[:2], others[-2:])]
-        if any(each is None for each in pair):
-            return None
-        one, two = (_require(each).of(columns) for each in pair)
-        near.append(one.solve(ridge))
-        far.append(two.solve(ridge))
-    return near, far
-
-
-def _require(sums: Normal | None) -> Normal:
-    assert sums is not None
-    return sums

@@ -72,15 +72,18 @@ def scaled(samples: Samples, make: Made) -> Scaled:
     few = max(1, _SCALED // samples.places)
     some = np.unique(np.linspace(0, samples.count - 1, min(few, samples.count)).astype(int))
     size = max(1, _BATCH // (make(some[:1]).size))
+    near = make(some[:1])[0]
     total = square = np.zeros(())
     points = 0
     for first in range(0, len(some), size):
-        found = make(some[first : first + size])
+        # beside one of them, because squares of large numbers would drown the variance
+        found = make(some[first : first + size]) - near
         total, square = total + found.sum(0), square + (found**2).sum(0)
         points += len(found)
-    centre = total / points
-    spread = np.sqrt(np.maximum(square / points - centre**2, 0.0))
-    spread[spread <= _CONSTANT * np.sqrt(square / points)] = 1.0
+    middle = total / points
+    centre = near + middle
+    spread = np.sqrt(np.maximum(square / points - middle**2, 0.0))
+    spread[spread <= _CONSTANT * np.abs(centre)] = 1.0
     centre[0], spread[0] = 0.0, 1.0
     level = samples.truth(some).reshape(-1, samples.out).mean(0)
     return Scaled(samples, make, centre, spread, level)
@@ -113,12 +116,16 @@ class Normal:
     def solve(self, ridge: Float64[np.ndarray, " columns"]) -> Float64[np.ndarray, "columns out"]:
         """Minimise the mean of |y - θᵀx|² plus Σ_j ridge_j |θ_j|².
 
+        Columns have variance 1 in the samples that gave their scale. Where one has more here, such
+        as a column with a single value outside of those samples, its penalty grows with it.
+
         Args:
             ridge: The weight of each column's penalty.
 
         """
         matrix = self.gram / self.points
-        matrix[np.diag_indices_from(matrix)] += ridge + NONE
+        size = np.maximum(1.0, np.diagonal(matrix))
+        matrix[np.diag_indices_from(matrix)] += (ridge + NONE) * size
         return np.asarray(cho_solve(cho_factor(matrix, lower=True), self.cross / self.points))
 
     def error(self, theta: Float64[np.ndarray, "columns out"]) -> float:

@@ -103,9 +103,8 @@ def by_ladder(ladder: Ladder) -> Conclusion:
             f"{share(best.upper)} of the variance on what was held out."
         ]
     else:
-        simpler = _best(
-            ladder, [rung.name for rung in ladder.rungs if beaten(ladder, rung.name, name)]
-        )
+        poorer = [rung.name for rung in ladder.rungs[: _order(ladder, name)]]
+        simpler = _best(ladder, [each for each in poorer if beaten(ladder, each, name)])
         if simpler is not None:
             because.append(
                 f"It explains {share(ladder.gain(simpler, name))} of the variance more than "
@@ -134,11 +133,15 @@ def by_ladder(ladder: Ladder) -> Conclusion:
 def promising(ladder: Ladder, name: Class) -> bool:
     """Say whether a non-linear map with memory may be better than a class, so that a race is due.
 
+    It is also due where tokens have so many coordinates that no pairs could be tried.
+
     Args:
         ladder: The ladder.
         name: The simplest class that no other surely beats.
 
     """
+    if not ladder.paired:
+        return True
     least = min(ladder[each].upper.value for each in CURVED)
     return name in CURVED or least < (1 - _PROMISING) * ladder[name].upper.value
 
@@ -236,6 +239,11 @@ def _reach(ladder: Ladder) -> str:
 
 
 def _pairs(ladder: Ladder) -> str:
+    if not ladder.paired:
+        return (
+            "Pairs of tokens were not tried, because tokens have too many coordinates for all of "
+            "their products: only a race can tell whether attention has something to do."
+        )
     gain = ladder.gain("additive", "pairwise")
     if beaten(ladder, "additive", "pairwise"):
         rank = ladder.coupling.rank
