@@ -7,6 +7,7 @@ is the process that is measured; `measure` begins it.
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -72,7 +73,7 @@ def measure(rows: int, minutes: float | None = None) -> dict[str, Any]:
 
     """
     words = [sys.executable, __file__, str(rows), *([] if minutes is None else [str(minutes)])]
-    load, peak = os.getloadavg()[0], 0
+    load, peak, before = os.getloadavg()[0], 0, _processor()
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         while running.poll() is None:
             peak = max(peak, memory_of(running.pid))
@@ -82,7 +83,19 @@ def measure(rows: int, minutes: float | None = None) -> dict[str, Any]:
     if running.returncode:
         raise RuntimeError(f"choose failed on {rows} rows: {words}")
     found: dict[str, Any] = json.loads(text)
-    return {**found, "gigabytes": peak / 1e9, "load_before": load, "load_after": os.getloadavg()[0]}
+    return {
+        **found,
+        "gigabytes": peak / 1e9,
+        "processor_seconds": _processor() - before,
+        # what else the machine had to do: with a load above its cores the seconds are more
+        **{"load_before": load, "load_after": os.getloadavg()[0]},
+    }
+
+
+def _processor() -> float:
+    """The seconds of processor time of all processes that have ended under this one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def of_whole(rows: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, bool]]:
