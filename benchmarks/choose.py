@@ -1,6 +1,6 @@
-"""Does `choose` answer right, and at what cost: known truths, exact floors, null, drift, cost.
+"""Does `choose` answer right, and at what cost: known truths, exact floors, real series, peers.
 
-    python benchmarks/choose.py [PART ...] [--out FILE] [--quick]
+    python benchmarks/choose.py [PART ...] [--out FILE] [--quick] [--stores DIR] [--peers PYTHON]
 
 Parts, each with the bars that were written down before it ran first:
 
@@ -13,6 +13,20 @@ coverage  brackets of 200 sets against the exact floors of `LinearTarget`: 95 % 
 null      outputs shuffled over the sequences, or over time: "nothing to learn" in 95 %
 drift     a relation that changes halfway, or slowly: refused in 80 %; and none: refused in 5 %
 cost      the ladder of 100,000 rows: 10 s with one column, 60 s with eight; 2 GB
+real      12 real series at two horizons, the quick answer beside a race of ten times the steps
+          with five seeds: a winner that separates there is named, or as good as what is taken, in
+          75 %; something clearly worse is taken in 10 % at most
+regret    of what the quick answer takes, the error beside the best of the long race: median 1.02,
+          90th percentile 1.10; less than always linear, always TCN and the best at a tenth of the
+          steps, or equal at less time
+heads     the error at the advised head size, with fresh seeds, is at most 1.1 times that of the
+          largest in 90 %: drawn sets, and real series where the quick answer ties a Transformer
+whole     all of it, with the default minutes: 20,000 rows in 5 min, 100,000 in 15 min; 2 GB
+peers     AutoGluon-TS, Darts and NeuralForecast on one split of four of these series: the time to
+          an answer and its error; each is skipped where the Python of --peers does not have it
+
+The fits of `real` and `heads` are kept in a folder, by default beside the file, so that a run that
+was stopped goes on; `regret`, the real series of `heads`, and `peers` need those of `real`.
 """
 
 import sys
@@ -23,17 +37,35 @@ if __name__ == "__main__":
 
 import argparse
 import resource
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import _report
 import attnrate as ar
+from _choose_heads import drawn_sets, of_heads, real_sets, try_heads
+from _choose_peers import SERIES as PEER_SERIES
+from _choose_peers import beside_peers, of_peers
+from _choose_real import (
+    SMALL,
+    Budget,
+    Finished,
+    Task,
+    drawn_tasks,
+    of_real,
+    of_regret,
+    real_tasks,
+    run_task,
+    said_of,
+)
 from _choose_truths import OUTSIDE, WITHIN, Set, outside, panel, series, uniform, within
+from _choose_whole import BARS, measure, of_whole
 from attnrate.choose.ladder import ladder
 from attnrate.choose.samples import Samples
 from attnrate.choose.verdict import by_ladder
@@ -42,6 +74,10 @@ from attnrate.choose.verdict import by_ladder
 SETS = 20
 NOISES = (0.1, 0.5, 1.0)
 MEMORIES = (0.0, 0.9)
+
+
+#: What a part has found: tables and figures, and its requirements with whether they are met
+Found = tuple[dict[str, Any], dict[str, bool]]
 
 
 def verdict(samples: Samples) -> str:
@@ -57,7 +93,7 @@ def within_sets(count: int) -> Iterator[Set]:
                     yield Set(kind, seed, noise=noise, memory=memory)
 
 
-def truths(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
+def truths(count: int) -> Found:
     found: dict[tuple[str, float, float], Counter[str]] = {}
     for one in within_sets(count):
         key = one.kind, one.noise, one.memory
@@ -77,7 +113,7 @@ def truths(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
     }
 
 
-def outside_truths(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
+def outside_truths(count: int) -> Found:
     rows, right, total = [], 0, 0
     for kind, answers in OUTSIDE.items():
         each: Counter[str] = Counter()
@@ -93,7 +129,7 @@ def outside_truths(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
     }
 
 
-def coverage(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
+def coverage(count: int) -> Found:
     """Floors of permuted linear functionals, whose noise is added to them."""
     held = {"filter": 0, "causal": 0}
     total, width = 0, []
@@ -123,7 +159,7 @@ def coverage(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
     }
 
 
-def null(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
+def null(count: int) -> Found:
     found: Counter[str] = Counter()
     for seed in range(5 * count):
         one = Set("attention", seed, noise=0.1, memory=0.9 * (seed % 2))
@@ -156,7 +192,7 @@ def changing(seed: int, kind: str) -> Samples:
     return series(x[:, None], y[:, None], 24, 0)
 
 
-def drift(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
+def drift(count: int) -> Found:
     found = {
         kind: Counter(verdict(changing(seed, kind)) for seed in range(5 * count))
         for kind in ("halfway", "slowly", "none")
@@ -170,7 +206,7 @@ def drift(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
     }
 
 
-def cost(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
+def cost(count: int) -> Found:
     rows = []
     rows_of_data = 5_000 * count
     for d, window, bar in ((1, 168, 10.0), (8, 48, 60.0), (8, 168, 60.0)):
@@ -195,7 +231,105 @@ def cost(count: int) -> tuple[dict[str, Any], dict[str, bool]]:
     }
 
 
-PARTS: dict[str, Callable[[int], tuple[dict[str, Any], dict[str, bool]]]] = {
+@dataclass(frozen=True)
+class Asked:
+    """What a run was asked for.
+
+    Attributes:
+        quick: Whether everything is made small.
+        stores: The folder of the stores of fits.
+        peers: A Python that has the peers; None if there is none.
+        workers: The fits of `real` at the same time.
+        keep: Writes what a part has found so far.
+
+    """
+
+    quick: bool
+    stores: Path
+    peers: Path | None
+    workers: int
+    keep: Callable[[str, Found], None]
+
+    @property
+    def sets(self) -> int:
+        """Drawn sets of each kind."""
+        return 2 if self.quick else SETS
+
+
+def real_rows(asked: Asked) -> tuple[list[dict[str, Any]], int]:
+    """The rows of all tasks, each kept as soon as it is there, and how many are wanted."""
+    tasks = drawn_tasks() if asked.quick else real_tasks()
+    budget = SMALL if asked.quick else Budget()
+    done = Finished(asked.stores / "real.json", budget)
+    for task in tasks:
+        if task.name in done.rows:
+            continue
+        row = run_task(task, budget, asked.stores / f"{task.series}.sqlite", asked.workers)
+        done.add(row)
+        print(f"  {said_of(row)}", flush=True)
+        rows = in_order(tasks, done)
+        asked.keep("real", of_real(rows, len(tasks)))
+        asked.keep("regret", of_regret(rows))
+    return in_order(tasks, done), len(tasks)
+
+
+def in_order(tasks: list[Task], done: Finished) -> list[dict[str, Any]]:
+    """The rows that are there, in the order of the tasks."""
+    known = done.rows
+    return [known[task.name] for task in tasks if task.name in known]
+
+
+def real(asked: Asked) -> Found:
+    return of_real(*real_rows(asked))
+
+
+def regret(asked: Asked) -> Found:
+    return of_regret(real_rows(asked)[0])
+
+
+def heads(asked: Asked) -> Found:
+    tasks = drawn_tasks() if asked.quick else real_tasks()
+    known = finished(asked)
+    done = [task for task in tasks if task.name in known]
+    rows = []
+    for one in (
+        *drawn_sets(asked.quick, asked.stores),
+        *real_sets(done, [known[task.name] for task in done], asked.stores),
+    ):
+        rows.append(try_heads(one))
+        print(f"  {one.name}: {rows[-1]}", flush=True)
+        asked.keep("heads", of_heads(rows))
+    return of_heads(rows)
+
+
+def whole(asked: Asked) -> Found:
+    rows = [
+        measure(2000, 1e-3) if asked.quick else measure(number)
+        for number, _ in (BARS[:1] if asked.quick else BARS)
+    ]
+    print(f"  {rows}")
+    return of_whole(rows)
+
+
+def peers(asked: Asked) -> Found:
+    known = finished(asked)
+    tasks = drawn_tasks()[1:] if asked.quick else real_tasks()[: len(real_tasks()) // 2]
+    rows: list[dict[str, Any]] = []
+    for task in tasks:
+        if task.name in known and (asked.quick or task.series in PEER_SERIES):
+            best, budget = known[task.name]["best"], Budget(**known[task.name]["budget"])
+            rows += beside_peers(task, budget, best, asked.peers, asked.quick)
+            asked.keep("peers", of_peers(rows))
+    return of_peers(rows)
+
+
+def finished(asked: Asked) -> dict[str, dict[str, Any]]:
+    """The rows of `real` that are there."""
+    return Finished(asked.stores / "real.json", SMALL if asked.quick else Budget()).rows
+
+
+#: The parts that are drawn sets, and how many of these there are
+DRAWN: dict[str, Callable[[int], Found]] = {
     "truths": truths,
     "outside": outside_truths,
     "coverage": coverage,
@@ -203,25 +337,47 @@ PARTS: dict[str, Callable[[int], tuple[dict[str, Any], dict[str, bool]]]] = {
     "drift": drift,
     "cost": cost,
 }
+#: The parts that run races
+RACED: dict[str, Callable[[Asked], Found]] = {
+    "real": real,
+    "regret": regret,
+    "heads": heads,
+    "whole": whole,
+    "peers": peers,
+}
+
+
+def found_by(name: str, asked: Asked) -> Found:
+    """What a part finds."""
+    return DRAWN[name](asked.sets) if name in DRAWN else RACED[name](asked)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("parts", nargs="*", choices=[*DRAWN, *RACED, []], help="default: all")
     parser.add_argument("--out", type=_report.out_file)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sets")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sets, small races")
+    parser.add_argument("--stores", type=Path, help="default: beside the file, or nowhere")
+    parser.add_argument("--peers", type=Path, metavar="PYTHON", help="a Python that has the peers")
+    parser.add_argument("--workers", type=int, default=1, help="fits at the same time; default: 1")
     given = parser.parse_args()
-    kept = _report.Parts(given.out)
-    fine = True
-    for name in given.parts or PARTS:
-        print(f"{name}:", flush=True)
-        begun = time.perf_counter()
-        measured, requirements = PARTS[name](2 if given.quick else SETS)
-        facts = _report.facts_of("numpy", "scipy", "torch", threads=torch.get_num_threads())
-        kept.add(name, _report.finding(measured, requirements, begun, facts))
-        fine &= _report.all_required(requirements)
+    kept, fine = _report.Parts(given.out), True
+    with tempfile.TemporaryDirectory() as nowhere:
+        stores = given.stores or (given.out.with_suffix("") if given.out else Path(nowhere))
+        stores.mkdir(exist_ok=True)
+        for name in given.parts or [*DRAWN, *RACED]:
+            print(f"{name}:", flush=True)
+            begun = time.perf_counter()
+
+            def keep(part: str, found: Found, begun: float = begun) -> None:
+                facts = _report.facts_of("numpy", "scipy", "torch", threads=1)
+                kept.add(part, _report.finding(*found, begun, facts))
+
+            found = found_by(name, Asked(given.quick, stores, given.peers, given.workers, keep))
+            keep(name, found)
+            fine &= _report.all_required(found[1])
     return 0 if fine else 1
 
 

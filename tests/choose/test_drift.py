@@ -47,6 +47,16 @@ def test_a_level_that_wanders_by_one_law_is_no_drift(kind: str, horizon: int, se
     assert by_ladder(found).verdict != "cannot-tell"
 
 
+@pytest.mark.parametrize("where", [slice(0, 300), slice(2700, 3000), slice(1400, 1410)])
+def test_a_column_that_is_constant_in_most_blocks_is_no_fault(where: slice) -> None:
+    drawn = np.random.default_rng(3)
+    y = autoregressive(3000, 0.6, seed=3)
+    snow = np.zeros((3000, 1))
+    snow[where] = drawn.normal(size=snow[where].shape)
+    found = ladder(windows(np.column_stack([y, snow]), y, 8, 1), progress=False)
+    assert by_ladder(found).verdict in ("memoryless", "linear")
+
+
 def test_filters_that_follow_the_level_rise_with_it() -> None:
     x = np.column_stack([autoregressive(900, 0.6, seed=seed)[:, 0] for seed in (1, 2)])
     samples = windows(x, x[:, :1], 5, 2)

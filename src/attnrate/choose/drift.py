@@ -11,8 +11,9 @@ from attnrate.choose.sums import Blocked, Normal, Scaled
 
 #: The ridge of these filters, beside columns of variance 1
 _RIDGE = 1e-2
-#: A column of differences has at least this mean square; below it there is only rounding
-_LEAST = 1e-30
+#: A column of differences has at least this mean square, beside that of its tokens; below it there
+#: is little but rounding, as where a column is constant over all of the blocks that are fitted
+_LEAST = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,8 @@ class _Following:
         """The ridge regression over all φ, beside differences of mean square 1."""
         gram = self.basis.T @ sums.gram @ self.basis
         cross = self.basis.T @ (sums.cross - sums.gram @ self.add)
-        size = np.sqrt(np.maximum(np.diagonal(gram) / sums.points, _LEAST))
+        least = _LEAST * np.square(self.basis).sum(0)
+        size = np.sqrt(np.maximum(np.diagonal(gram) / sums.points, least))
         scaled = Normal(gram / np.outer(size, size), cross / size[:, None], 0.0, sums.points)
         return np.asarray(self.add + self.basis @ (scaled.solve(_ridge(len(gram))) / size[:, None]))
 
