@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from attnrate.errors import InputError
-from attnrate.fitting.recipe import PAPER, STRONG, Recipe, as_recipe, make_optimizer, recipe_of
+from attnrate.fitting.optimizers import make_optimizer
+from attnrate.fitting.recipe import PAPER, STRONG, Recipe, as_recipe, recipe_of
 
 
 def test_the_step_size_is_warmed_up_and_falls_to_zero_in_a_line() -> None:

@@ -6,12 +6,9 @@ direction, late steps need precision. `warm` starts from the compiled Transforme
 steps.
 """
 
-import warnings
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal, TypeGuard, Unpack
 
-import torch
 from pydantic import ConfigDict, SkipValidation, with_config
 from typing_extensions import TypedDict
 
@@ -234,19 +231,3 @@ def complete_recipe(settings: Table) -> Plain:
     """The recipe's settings with all defaults spelled out, in plain values."""
     full: Plain = plain("recipe", asdict(recipe_of(settings)))
     return full
-
-
-def make_optimizer(
-    recipe: Recipe, parameters: Iterable[torch.nn.Parameter]
-) -> torch.optim.Optimizer:
-    """The optimiser of a recipe. The training loop sets its step size before every step."""
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=recipe.lr)
-    with warnings.catch_warnings():
-        # it imports transformers, which asks for ipywidgets in a notebook, where we need none
-        warnings.filterwarnings("ignore", message="IProgress not found")
-        from pytorch_optimizer import SOAP
-
-    return SOAP(
-        parameters, lr=recipe.lr, betas=(0.95, 0.95), weight_decay=0.0, precondition_frequency=10
-    )

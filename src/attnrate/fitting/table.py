@@ -4,24 +4,27 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from attnrate.errors import InputError, StoreError
 from attnrate.extras import missing
 from attnrate.files import replaced
 from attnrate.fitting.records import Finished
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _KINDS = (".csv", ".parquet")
 
 
-def trials_frame(finished: Sequence[Finished]) -> pd.DataFrame:
+def trials_frame(finished: Sequence[Finished]) -> "pd.DataFrame":
     """Finished trials as a data frame: the error, what varies and the seed come first.
 
     A setting within a table becomes a column with a dotted name, `target.alpha`. A list becomes one
     cell of JSON text, so that every cell is a number, a word or empty.
     """
+    import pandas as pd
+
     from attnrate.fitting.means import varying
 
     table = pd.DataFrame([flat(row.row) for row in finished])
@@ -50,7 +53,7 @@ def check_export(path: object) -> Path:
     return path
 
 
-def export_frame(table: pd.DataFrame, path: object) -> Path:
+def export_frame(table: "pd.DataFrame", path: object) -> Path:
     """Write the table as .csv or .parquet; after a failure the file is as it was before.
 
     A column of Parquet has one type: numbers among words become words there.
@@ -84,9 +87,11 @@ def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return row
 
 
-def _one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
+def _one_type_a_column(table: "pd.DataFrame") -> "pd.DataFrame":
+    from pandas import isna
+
     mixed = {
-        name: column.map(lambda cell: None if pd.isna(cell) else str(cell))
+        name: column.map(lambda cell: None if isna(cell) else str(cell))
         for name, column in table.items()
         if len({isinstance(cell, str) for cell in column.dropna()}) > 1
     }

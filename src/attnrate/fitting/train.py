@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from attnrate.fitting.recipe import Recipe, make_optimizer
+from attnrate.fitting.optimizers import make_optimizer
+from attnrate.fitting.recipe import Recipe
 from attnrate.targets import Target
 from attnrate.targets.error import outputs
 from attnrate.targets.seeds import generator
