@@ -300,11 +300,11 @@ def heads(asked: Asked) -> Found:
 
 
 def whole(asked: Asked) -> Found:
-    rows = [
-        measure(2000, 1e-3) if asked.quick else measure(number)
-        for number, _ in (BARS[:1] if asked.quick else BARS)
-    ]
-    print(f"  {rows}")
+    rows: list[dict[str, Any]] = []
+    for number, _ in BARS[:1] if asked.quick else BARS:
+        rows.append(measure(2000, 1e-3) if asked.quick else measure(number))
+        print(f"  {rows[-1]}", flush=True)
+        asked.keep("whole", of_whole(rows))
     return of_whole(rows)
 
 
