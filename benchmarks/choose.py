@@ -36,6 +36,7 @@ if __name__ == "__main__":
     sys.path.append(sys.path.pop(0))
 
 import argparse
+import os
 import resource
 import tempfile
 import time
@@ -379,7 +380,8 @@ def main() -> int:
             begun = time.perf_counter()
 
             def keep(part: str, found: Found, begun: float = begun) -> None:
-                facts = _report.facts_of("numpy", "scipy", "torch", threads=1)
+                load = round(os.getloadavg()[0], 1)
+                facts = _report.facts_of("numpy", "scipy", "torch", threads=1, load=load)
                 kept.add(part, _report.finding(*found, begun, facts))
 
             asked = Asked(
