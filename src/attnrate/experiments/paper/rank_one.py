@@ -354,13 +354,13 @@ def _exact(runs: Runs) -> Claim:
     return _claim(
         "exact",
         "our question; Eq. 5",
-        "With m_h = 1, n = 2τ - 1 and F free, Eq. 5 represents every permutation-equivariant H on "
-        "distinct tokens in d = 1.",
+        "The construction with m_h = 1, n = 2τ - 1 and an explicit F represents "
+        "permutation-equivariant maps of distinct tokens in d = 1 to rounding.",
         judge(good, not good, enough=set(LENGTHS) <= set(runs.lengths)),
         f"Seven maps with {_words(runs.lengths)} tokens, built without training: the largest error "
         f"is {error:.2g} of the largest output (limit {EXACT:g}), and {rounding:.2g} rounding "
-        f"errors times the steepness of F (limit {ROUNDINGS:g}). A run cannot prove the statement; "
-        "the proof is in theory/rank_one.py.",
+        f"errors times the steepness of F (limit {ROUNDINGS:g}). That every "
+        "continuous map of this kind is of the form of Eq. 5 is proved in theory/rank_one.py.",
         error,
     )
 
@@ -424,8 +424,8 @@ def _gradual(runs: Runs) -> Claim:
     return _claim(
         "gradual",
         "our question; Sec. 4.3",
-        "m_h and m_FF can be exchanged step by step: the nearer m_h comes to the rank, the less F "
-        "has to do for an exact representation.",
+        "In this construction m_h and m_FF can be exchanged step by step: the nearer m_h comes to "
+        "the rank, the less steep F must be.",
         judge(found.high < 0.5, found.low > 0.5, enough=len(shares) >= 4),
         f"Of the fall of F's log steepness from m_h = 1 to m_h = r, the step from r - 1 to r has "
         f"the share {found.shown} (a mean over {found.count} pairs of rank and τ; above 0.5 the "
@@ -471,7 +471,8 @@ def construction_figure(runs: Runs) -> Figure:
         margins = [one.job.margin for one in here]
         most = [max(one.outcome.errors) for one in here]
         errors.append(fits.line(word, zip(margins, most, strict=True), group=word))
-        limits = [max(one.outcome.limits) for one in here]
+        # of the map whose error is the largest
+        limits = [max(zip(one.outcome.errors, one.outcome.limits, strict=True))[1] for one in here]
         label = f"{ROUNDINGS:g} roundings, {word}"
         errors.append(fits.line(label, zip(margins, limits, strict=True), "theory", word))
         values = [one.outcome.steepest for one in here]
@@ -493,7 +494,8 @@ def construction_figure(runs: Runs) -> Figure:
         "rank-one",
         "Every equivariant map with m_h = 1",
         "Left: the largest error of seven maps that are written into Eq. 5 with m_h = 1, over the "
-        f"largest output, and {ROUNDINGS:g} rounding errors times the steepness of F. Right: the "
+        f"largest output, and {ROUNDINGS:g} rounding errors times the largest steepness of that "
+        "map's F. Right: the "
         "Lipschitz constant that an F must have at least, if it decodes all tokens and x(t), on "
         "drawn and on the tightest sequences, and the expected exponents below it.",
         panels if runs.built else (),
@@ -596,12 +598,16 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
         paid = geometric_mean(
             [one.outcome.typical[0] / one.outcome.typical[-1] for one in runs.priced]
         )
+        most = geometric_mean(
+            [one.outcome.steepest[0] / one.outcome.steepest[-1] for one in runs.priced]
+        )
         said.append(
             "What it means: the capability of Eq. 5 is governed by rank only together with a limit "
             "on F. A low rank is sufficient for a small head; it is not necessary. The price of a "
             "head below the rank is F, which must undo the mean before it can do anything else. "
             f"For Fig. 1's targets it is at least {paid.shown} times as steep at m_h = 1 as at "
-            "m_h = r, on the median sequence, and much steeper where tokens come near each other. "
+            f"m_h = r on the median sequence, and {most.shown} times on the sequence where F is "
+            "steepest. "
             "The complexity of Eq. 13 for Barron's networks is at least this Lipschitz constant, "
             "and the m_FF that its bound asks for grows with its square. These are bounds from "
             "below for this f and these couplings; other choices of f and ρ may cost less."
