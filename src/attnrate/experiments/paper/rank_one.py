@@ -236,7 +236,7 @@ def plan(preset: contract.Preset) -> contract.Plan:
     built: contract.Plan = [
         Sized(
             Construction(length=length, margin=margin, sequences=chosen.sequences),
-            0.0006 * chosen.sequences * length**2,
+            0.05 * length + 1e-4 * chosen.sequences * length**2,
         )
         for length in chosen.lengths
         for margin in chosen.margins
@@ -244,7 +244,7 @@ def plan(preset: contract.Preset) -> contract.Plan:
     priced: contract.Plan = [
         Sized(
             Price(rank=rank, length=length, margin=MARGIN, sequences=8 * chosen.sequences),
-            0.0005 * chosen.sequences * length * rank,
+            (0.01 + 5e-5 * chosen.sequences) * length * rank,
         )
         for rank in RANKS
         for length in LENGTHS
@@ -282,6 +282,11 @@ class Runs:
     def lengths(self) -> list[int]:
         """The lengths of the construction, in increasing order."""
         return sorted({one.job.length for one in self.built})
+
+    @property
+    def heads(self) -> list[int]:
+        """The head sizes of the fits, in increasing order."""
+        return sorted({one.label.m_h for one in self.trained})
 
     def of(self, length: int) -> list[contract.Done[Construction, ConstructionOutcome]]:
         """The constructions of a length, with increasing margins."""
@@ -367,10 +372,14 @@ def _exact(runs: Runs) -> Claim:
 
 def _determined(runs: Runs) -> Claim:
     """Decide by maps whose coupling has a larger rank; that one fails would not decide it."""
-    names = [attention(rank) for rank in RANKS]
-    errors = {f"r = {rank}": _most(runs, attention(rank)) for rank in RANKS}
+    errors = {
+        f"r = {rank}": max(
+            (runs.error(length, attention(rank)) for length in runs.lengths), default=math.nan
+        )
+        for rank in RANKS
+    }
     known = [error for error in errors.values() if math.isfinite(error)]
-    enough = len(known) == len(names) and bool(runs.priced)
+    enough = len(known) == len(RANKS) and bool(runs.priced)
     exact = enough and max(known) <= EXACT
     paid = geometric_mean([one.outcome.typical[0] / one.outcome.typical[-1] for one in runs.priced])
     return _claim(
@@ -388,11 +397,6 @@ def _determined(runs: Runs) -> Claim:
         if exact
         else "",
     )
-
-
-def _most(runs: Runs, name: str) -> float:
-    """The largest error of a map over all lengths; nan where it was not built."""
-    return max((runs.error(length, name) for length in runs.lengths), default=math.nan)
 
 
 def _price(runs: Runs) -> Claim:
@@ -521,13 +525,12 @@ def price_figure(runs: Runs) -> Figure:
             )
         )
     if runs.trained:
-        heads = sorted({one.label.m_h for one in runs.trained})
         title = f"Trained, r = {TRAINED_RANK}, τ = {TRAINED_LENGTH}"
-        shown = [runs.trained.where(m_h=m_h).series(f"m_h = {m_h}") for m_h in heads]
+        shown = [runs.trained.where(m_h=m_h).series(f"m_h = {m_h}") for m_h in runs.heads]
         lines = tuple(
             Line(f"F = id, m_h = {m_h}", y=cut)
             for m_h, cut in cuts(runs).items()
-            if m_h in heads and cut > 0
+            if m_h in runs.heads and cut > 0
         )
         axis = "width of the networks, m_FF"
         panels.append(Curves(title, axis, f"error {fits.MSE}", tuple(shown), "log", "log", lines))
@@ -614,14 +617,8 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
         )
     if runs.trained:
         widths = runs.trained.sizes
-        by = {
-            f"m_h = {m_h}": fits.slope_of(runs.trained.where(m_h=m_h).points)
-            for m_h in sorted({one.label.m_h for one in runs.trained})
-        }
-        last = {
-            f"m_h = {m_h}": runs.trained.mean(m_h=m_h, size=widths[-1])
-            for m_h in sorted({one.label.m_h for one in runs.trained})
-        }
+        by = {f"m_h = {m_h}": runs.trained.where(m_h=m_h).slope for m_h in runs.heads}
+        last = {f"m_h = {m_h}": runs.trained.mean(m_h=m_h, size=widths[-1]) for m_h in runs.heads}
         said.append(
             f"Trained on the target of rank {TRAINED_RANK} with τ = {TRAINED_LENGTH} and tokens "
             f"uniform on [0, 1], networks of width {widths[-1]} reach: {fits.listed(last)}. The "
