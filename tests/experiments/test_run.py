@@ -40,7 +40,7 @@ from attnrate.fitting.trial import Trial
 TINY = Trial(
     {"kind": "linear", "kernel": "exponential", "length": 4},
     {"kind": "linear_rnn", "hidden": 4},
-    {"name": "strong", "steps": 3},
+    {"name": "strong", "steps": 3, "optimizer": "adam"},
     0,
 )
 

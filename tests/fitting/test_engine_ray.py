@@ -68,7 +68,7 @@ def test_real_fits_have_the_same_errors_as_local_ones(tmp_path: Path) -> None:
         "grid": {"seed": [0, 1]},
     }
     ray = sweep(fits, "ray", tmp_path / "ray.sqlite", 2)
-    local = sweep(fits, "local", tmp_path / "local.sqlite", 2)
+    local = sweep(fits, "local", tmp_path / "local.sqlite", 1)
     assert (len(ray.finished), ray.failed) == (2, ())
     errors = [row.result["error"] for row in ray.finished]
     assert errors == [row.result["error"] for row in local.finished]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import stats
 
 from attnrate.experiments.contract import Done, select
 from attnrate.figures.figure import Cell, Curves, Series, Style, Table
@@ -260,6 +259,8 @@ def fit_power_law(
     x, values = np.asarray(m, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 4 or len(set(x.tolist())) < 3:
         return None
+    from scipy import stats  # half a second, which other commands need not spend
+
     weight = values**-2.0 if relative else np.ones_like(values)
     powers = x ** -_EXPONENTS[:, None]
     centres, centre = powers @ weight / weight.sum(), float(values @ weight / weight.sum())
