@@ -20,7 +20,6 @@ import torch
 import attnrate as ar
 from _choose_peer_run import Watch
 from _choose_real import FRESH, Budget, Task, learned_from, samples_of
-from attnrate.choose.choose import choose
 from attnrate.choose.contender import Shape, contender
 from attnrate.choose.folds import Fold
 from attnrate.choose.jobs import folded
@@ -91,7 +90,7 @@ def ours(
 ) -> dict[str, Any]:
     """`choose` on the rows that are learned from, on one core."""
     fitting = Watch()
-    found = choose(
+    found = ar.choose(
         frame,
         target=task.target,
         horizon=task.horizon,

@@ -26,8 +26,8 @@ def answer(rows: int, minutes: float | None) -> dict[str, Any]:
     import numpy as np
     import pandas as pd
 
+    import attnrate as ar
     from _choose_truths import noisy, uniform
-    from attnrate.choose.choose import choose
 
     drawn = np.random.default_rng(0)
     x = uniform(drawn, (1, rows), 0.9)[0]
@@ -37,7 +37,7 @@ def answer(rows: int, minutes: float | None) -> dict[str, Any]:
     frame = pd.DataFrame({"time": times, "x": x, "y": noisy(y, 0.3, drawn)})
     small = {} if minutes is None else {"minutes": minutes, "seeds": 1, "folds": 2}
     begun = time.perf_counter()
-    found = choose(frame, target="y", horizon=0, progress=False, **small)
+    found = ar.choose(frame, target="y", horizon=0, progress=False, **small)
     return {
         "rows": rows,
         "window": found.about.window,

@@ -237,6 +237,7 @@ class Asked:
 
     Attributes:
         quick: Whether everything is made small.
+        sets: Drawn sets of each kind.
         stores: The folder of the stores of fits.
         peers: A Python that has the peers; None if there is none.
         workers: The fits of `real` at the same time.
@@ -245,15 +246,11 @@ class Asked:
     """
 
     quick: bool
+    sets: int
     stores: Path
     peers: Path | None
     workers: int
     keep: Callable[[str, Found], None]
-
-    @property
-    def sets(self) -> int:
-        """Drawn sets of each kind."""
-        return 2 if self.quick else SETS
 
 
 def real_rows(asked: Asked) -> tuple[list[dict[str, Any]], int]:
@@ -303,11 +300,11 @@ def heads(asked: Asked) -> Found:
 
 
 def whole(asked: Asked) -> Found:
-    rows = [
-        measure(2000, 1e-3) if asked.quick else measure(number)
-        for number, _ in (BARS[:1] if asked.quick else BARS)
-    ]
-    print(f"  {rows}")
+    rows: list[dict[str, Any]] = []
+    for number, _ in BARS[:1] if asked.quick else BARS:
+        rows.append(measure(2000, 1e-3) if asked.quick else measure(number))
+        print(f"  {rows[-1]}", flush=True)
+        asked.keep("whole", of_whole(rows))
     return of_whole(rows)
 
 
@@ -359,10 +356,12 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", choices=[*DRAWN, *RACED, []], help="default: all")
     parser.add_argument("--out", type=_report.out_file)
     parser.add_argument("--quick", action="store_true", help="a tenth of the sets, small races")
+    parser.add_argument("--sets", type=int, help=f"drawn sets of each kind; default: {SETS}")
     parser.add_argument("--stores", type=Path, help="default: beside the file, or nowhere")
     parser.add_argument("--peers", type=Path, metavar="PYTHON", help="a Python that has the peers")
     parser.add_argument("--workers", type=int, default=1, help="fits at the same time; default: 1")
     given = parser.parse_args()
+    sets = given.sets or (2 if given.quick else SETS)
     kept, fine = _report.Parts(given.out), True
     with tempfile.TemporaryDirectory() as nowhere:
         stores = given.stores or (given.out.with_suffix("") if given.out else Path(nowhere))
@@ -375,7 +374,9 @@ def main() -> int:
                 facts = _report.facts_of("numpy", "scipy", "torch", threads=1)
                 kept.add(part, _report.finding(*found, begun, facts))
 
-            found = found_by(name, Asked(given.quick, stores, given.peers, given.workers, keep))
+            found = found_by(
+                name, Asked(given.quick, sets, stores, given.peers, given.workers, keep)
+            )
             keep(name, found)
             fine &= _report.all_required(found[1])
     return 0 if fine else 1
