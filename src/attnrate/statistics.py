@@ -106,7 +106,7 @@ def mean(values: Sequence[float]) -> Interval:
     centre = float(kept.mean())
     if len(kept) == 1:
         return Interval(centre, math.nan, math.nan, 1)
-    half = float(_quantile(len(kept) - 1.0) * kept.std(ddof=1))
+    half = float(t_quantile(len(kept) - 1.0) * kept.std(ddof=1))
     half /= math.sqrt(len(kept))
     return Interval(centre, centre - half, centre + half, len(kept))
 
@@ -237,16 +237,25 @@ def difference(
 def _difference(centre: float, variance: float, freedom: float, count: int) -> Difference:
     """A difference with the variance of its estimate; nan stands for an unknown variance."""
     error = math.sqrt(variance) if variance >= 0 else math.nan
-    half = _quantile(freedom) * error if count > 1 else math.nan
+    half = t_quantile(freedom) * error if count > 1 else math.nan
     return Difference(Interval(centre, centre - half, centre + half, count), error, freedom)
 
 
 @functools.lru_cache(maxsize=64)  # the heads of a model have one number of inputs
-def _quantile(freedom: float) -> float:
-    """The number of standard errors from the middle of Student's 95 % interval to its ends."""
+def t_quantile(freedom: int | float, chance: float = 0.5 + _LEVEL / 2) -> float:
+    """Give the quantile of Student's t.
+
+    Args:
+        freedom: The degrees of freedom.
+        chance: The chance of a value below it; by default that of the upper end of an interval.
+
+    Returns:
+        The value.
+
+    """
     from scipy import special  # scipy.stats has the same numbers and takes half a second longer
 
-    return float(special.stdtrit(freedom, 0.5 + _LEVEL / 2))
+    return float(special.stdtrit(freedom, chance))
 
 
 def false_discovery(chances: Sequence[float]) -> list[float]:
@@ -295,5 +304,5 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
         return Interval(centre, math.nan, math.nan, 2)
     residual = b - b.mean() - centre * around
     error = math.sqrt(float(residual @ residual) / (len(x) - 2) / spread)
-    half = _quantile(len(x) - 2.0) * error
+    half = t_quantile(len(x) - 2.0) * error
     return Interval(centre, centre - half, centre + half, len(x))
