@@ -241,6 +241,7 @@ class Asked:
         stores: The folder of the stores of fits.
         peers: A Python that has the peers; None if there is none.
         workers: The fits of `real` at the same time.
+        judge: Whether `real` and `regret` take the finished tasks alone and run none.
         keep: Writes what a part has found so far.
 
     """
@@ -250,6 +251,7 @@ class Asked:
     stores: Path
     peers: Path | None
     workers: int
+    judge: bool
     keep: Callable[[str, Found], None]
 
 
@@ -259,7 +261,7 @@ def real_rows(asked: Asked) -> tuple[list[dict[str, Any]], int]:
     budget = SMALL if asked.quick else Budget()
     done = Finished(asked.stores / "real.json", budget)
     for task in tasks:
-        if task.name in done.rows:
+        if task.name in done.rows or asked.judge:
             continue
         row = run_task(task, budget, asked.stores / f"{task.series}.sqlite", asked.workers)
         done.add(row)
@@ -360,6 +362,7 @@ def main() -> int:
     parser.add_argument("--stores", type=Path, help="default: beside the file, or nowhere")
     parser.add_argument("--peers", type=Path, metavar="PYTHON", help="a Python that has the peers")
     parser.add_argument("--workers", type=int, default=1, help="fits at the same time; default: 1")
+    parser.add_argument("--judge", action="store_true", help="finished tasks of real, no others")
     given = parser.parse_args()
     sets = given.sets or (2 if given.quick else SETS)
     kept, fine = _report.Parts(given.out), True
@@ -374,9 +377,10 @@ def main() -> int:
                 facts = _report.facts_of("numpy", "scipy", "torch", threads=1)
                 kept.add(part, _report.finding(*found, begun, facts))
 
-            found = found_by(
-                name, Asked(given.quick, sets, stores, given.peers, given.workers, keep)
+            asked = Asked(
+                *(given.quick, sets, stores, given.peers, given.workers, given.judge), keep
             )
+            found = found_by(name, asked)
             keep(name, found)
             fine &= _report.all_required(found[1])
     return 0 if fine else 1

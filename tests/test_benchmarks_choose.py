@@ -102,6 +102,9 @@ def test_answers_are_counted_beside_winners_that_separate() -> None:
     texts = " ".join(required)
     assert "1 of 3 (1 of them without an answer)" in texts
     assert "1 of 3 answers" in texts
+    none, required = real.of_real([row("gru", "gru", separated=False)], 1)
+    assert none["separated"] == 0
+    assert not any("separates" in text for text in required)
 
 
 def test_regret_is_that_of_each_rule_over_answered_tasks() -> None:

@@ -27,6 +27,8 @@ RIGHT = {
     "additive": "short-memory",
     "attention": "pairwise",
 }
+#: Errors beyond this stand on a logarithmic axis
+_FAR = 3.0
 #: How memories of drawn sets are written
 MEMORY = {0.0: "independent tokens", 0.9: "tokens with correlation 0.9"}
 
@@ -63,7 +65,8 @@ def truths(part: Mapping[str, Any]) -> Figure:
             )
         )
     caption = "Verdicts of the ladder on sets whose truth is known, by kind of truth."
-    return Figure("truths", "Right verdicts on drawn sets", caption, tuple(panels))
+    count = sum(sum(row["verdicts"].values()) for row in part["rows"])
+    return Figure("truths", f"Right verdicts on {count} drawn sets", caption, tuple(panels))
 
 
 def regret(part: Mapping[str, Any]) -> Figure:
@@ -85,11 +88,12 @@ def regret(part: Mapping[str, Any]) -> Figure:
         "error beside the best of the long race",
         "tasks with at most this, %",
         tuple(series),
-        x_scale="log",
-        lines=(Line("1.10", x=1.10),),
+        x_scale="log" if max(max(one.x) for one in series) > _FAR else "linear",
+        lines=(Line("required of choose at 90 %: 1.10", x=1.10),),
     )
-    caption = f"{part['tasks']} tasks with an answer; left and up is better."
-    return Figure("regret", "Regret of what is taken, by rule", caption, (panel,))
+    caption = "Tasks with an answer; left and up is better."
+    title = f"Regret on {part['tasks']} tasks of real series, by rule"
+    return Figure("regret", title, caption, (panel,))
 
 
 #: The figure of each part, with the file that the part is in
