@@ -16,7 +16,7 @@ from rich.console import Console
 from attnrate.errors import InputError
 from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
-from attnrate.figures.figure import Curves, Figure
+from attnrate.figures.figure import Curves, Figure, Series
 from attnrate.figures.words import clean, with_interval
 from attnrate.report.page import render_page, write_report
 from attnrate.report.verdicts import print_verdicts
@@ -108,7 +108,35 @@ def test_it_tells_everything_without_a_script(page: str) -> None:
         assert words in page
 
 
-def test_the_head_tells_the_last_time_and_the_commit(records: list[Record]) -> None:
+def test_it_opens_with_five_sentences_and_each_claim_has_the_verdicts_of_both_runs(
+    records: list[Record],
+) -> None:
+    known, unknown = replace(records[0].claims[0], name="table2-rnn-ordering"), records[0].claims[1]
+    said = replace(records[0].conclusion, claims=(known, unknown))
+    page = render_page([replace(records[0], conclusion=said)], "Title")
+    assert page.count("<dd>") >= 5
+    assert page.index("What holds") < page.index("To take away") < page.index('class="claim"')
+    first, second = (one.split("</details>")[0] for one in page.split('<details class="claim"')[1:])
+    assert 'run agreement ">agrees' in first
+    assert "Full run:" in first
+    assert 'run agreement ">not compared' in second
+    assert "not in it" in second
+
+
+def test_a_figure_of_two_points_is_a_sentence_with_its_files(
+    records: list[Record], tmp_path: Path
+) -> None:
+    few = Figure("few", "Two points", "", (Curves("", "x", "y", (Series("a", (1, 2), (3, 4)),)),))
+    said = Conclusion((), (few,), (), records[0].claims)
+    page = write_report([replace(records[0], conclusion=said)], tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "<var>y</var> against <var>x</var>: a 3 at 1 and 4 at 2." in text
+    assert "plotly" not in text
+    assert (tmp_path / "figures" / "few.png").is_file()
+    assert "figures/few.png" in text
+
+
+def test_the_foot_tells_the_last_time_and_the_commit(records: list[Record]) -> None:
     made = [
         {"git_commit": "0123456789abcdef", "git_changed": True, "finished": "2026-05-04T10:00"},
         {"git_commit": "0123456789abcdef", "git_changed": False, "finished": "2026-05-05T09:00"},
