@@ -19,7 +19,7 @@ from attnrate.files import safe_name, safe_names, write_whole
 from attnrate.folders import make_folder
 from attnrate.pages.facts import FIGURES, PAGE, facts_of
 from attnrate.pages.skeleton import Own, render
-from attnrate.report.beside import Beside, compared, full_run
+from attnrate.report.beside import Beside, compared
 from attnrate.report.sentences import SENTENCES
 from attnrate.report.thin import pruned
 from attnrate.report.verdicts import VERDICTS, about_open, about_unfinished, claims_table, evidence
@@ -73,7 +73,7 @@ def render_page(records: Sequence[Record], title: str = TITLE) -> str:
         sections.append({**section, "claims": entries[begun:end]})
         begun = end
     here: Counter[str] = Counter(claim.verdict for claim in claims)
-    full: Counter[str] = Counter(claim.verdict for claim in full_run())
+    full: Counter[str] = Counter(one.full.verdict for one in beside.claims if one.full)
     return render(
         Own("attnrate.report", "page.html.j2", styles=("claims.css",)),
         figures,
