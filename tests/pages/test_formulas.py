@@ -25,6 +25,7 @@ from attnrate.pages.formulas import formulas
         ("F\u0302∘f\u0302", "<var>F\u0302</var>∘<var>f\u0302</var>"),
         ("C1, C_RNN", "<var>C</var><sub>1</sub>, <var>C</var><sub>RNN</sub>"),
         ("‖θ‖_1 <= 1", "‖<var>θ</var>‖<sub>1</sub> ≤ 1"),
+        ("mean_t |H_t|", "mean<sub>t</sub> |<var>H</var><sub>t</sub>|"),
         ("sqrt(σ_k)", "√<var>σ</var><sub>k</sub>"),
         ("e^-s", "<var>e</var><sup>−<var>s</var></sup>"),
         ("1.7e-16 [1e-20, -0.5]", "1.7×10<sup>−16</sup> [1×10<sup>−20</sup>, −0.5]"),

@@ -131,7 +131,7 @@ def test_a_figure_of_two_points_is_a_sentence_with_its_files(
     said = Conclusion((), (few,), (), records[0].claims)
     page = write_report([replace(records[0], conclusion=said)], tmp_path)
     text = page.read_text(encoding="utf-8")
-    assert "<var>y</var> against <var>x</var>: a 3 at 1 and 4 at 2." in text
+    assert "<var>y</var> against <var>x</var>: a: 3 at 1 and 4 at 2." in text
     assert "plotly" not in text
     assert (tmp_path / "figures" / "few.png").is_file()
     assert "figures/few.png" in text

@@ -38,6 +38,8 @@ def test_a_thin_panel_becomes_a_sentence_with_all_its_numbers() -> None:
     figure = Figure("a", "A", "", (panel(MANY), panel(FEW, Series("Adam", (4.0,), (1.0,)))))
     kept, said = pruned(figure)
     assert kept == Figure("a", "A", "", (panel(MANY),))
-    assert said == ("α = 1: error against m_h: trained 1.5×10⁻⁷ at 4 and 0.25 at 16; Adam 1 at 4.",)
+    assert said == (
+        "α = 1: error against m_h: trained: 1.5×10⁻⁷ at 4 and 0.25 at 16; Adam: 1 at 4.",
+    )
     assert pruned(Figure("a", "A", "", (panel(FEW),)))[0] is None
     assert pruned(kept) == (kept, ())

@@ -22,8 +22,8 @@ _TOKEN = re.compile(
     r"|(?<!\w)sqrt\((?P<root>[^()]*)\)"
     # t-s within brackets
     rf"|(?<=[(\[])(?P<left>[{_LETTER}])(?P<sign>[-+])(?P<right>[{_LETTER}\d])(?=[)\]])"
-    # ‖θ‖_1
-    r"|(?P<norm>‖)_(?P<of>\w+)"
+    # ‖θ‖_1, mean_t
+    r"|(?P<norm>‖|\b(?:mean|max|min))_(?P<of>\w+)"
     rf"|\^(?P<power>{_EXPONENT})"
     # m_h, C1, H~, x, t'; neither a word, nor the I of a sentence, nor the B of App. B.1
     rf"|(?<![\w.'’`])(?<!\w-)(?P<base>[{_LETTER}])(?P<above>{_ABOVE}?)"
@@ -78,7 +78,7 @@ def _set(token: re.Match[str]) -> "Markup":
         sides = _variable(part["left"]), part["sign"].replace("-", "−"), _variable(part["right"])
         return Markup("{}{}{}").format(*sides)
     if part["norm"]:
-        return Markup("‖<sub>{}</sub>").format(part["of"])
+        return Markup("{}<sub>{}</sub>").format(part["norm"], part["of"])
     if part["power"]:
         inner = re.sub(r"^\((.*)\)$", r"\1", part["power"]).replace("-", "−")
         return Markup("<sup>{}</sup>").format(formulas(inner))

@@ -44,7 +44,7 @@ def _sentence(panel: Curves) -> str:
     for one in panel.series:
         at = [f"{number(y)} at {_place(x)}" for x, y in _points(one)]
         if at:
-            parts.append(f"{one.label} {' and '.join(at) if len(at) < 3 else ', '.join(at)}")
+            parts.append(f"{one.label}: {' and '.join(at)}")
     title = f"{panel.title}: " if panel.title else ""
     return f"{title}{panel.y_label} against {panel.x_label}: {'; '.join(parts)}."
 
