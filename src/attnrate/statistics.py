@@ -148,8 +148,10 @@ def geometric_mean(values: Sequence[float]) -> Interval:
         The mean. With one observation there is no interval, with none the mean is nan.
 
     Examples:
+        >>> print(ar.geometric_mean([0.05, 0.1, 0.2]))
+        0.1 [0.0179, 0.559]
         >>> print(ar.geometric_mean([0.01, 0.1, 1.0]))
-        0.1 [0.000328, 30.5]
+        0.1 (interval over 5 decades)
 
     """
     logs = mean([math.log(max(value, 1e-300)) for value in values])

@@ -513,14 +513,14 @@ def conclude_translation(results: contract.Results) -> contract.Conclusion:
     first = done[0].outcome
     known = "the documented test set" if first.documented else "not the documented test set"
     note = f"{first.moved.count} of {first.tests} test sentences, {known}."
-    scores = [score for one in done for score in _translated(one).values()]
-    mute = [score for score in scores if not _speaks(score)]
+    every = [found for one in done for found in _translated(one).values()]
+    mute = [found for found in every if not _speaks(found)]
     if mute:
         note += (
-            f" {len(mute)} of {len(scores)} models have a BLEU of 0.00: they have not learned to "
+            f" {len(mute)} of {len(every)} models have a BLEU of 0.00: they have not learned to "
             "translate, and their scores and translations are not listed."
         )
-    tables = () if len(mute) == len(scores) else (_whole(done), _samples(done))
+    tables = () if len(mute) == len(every) else (_whole(done), _samples(done))
     return said.conclusion(results, note, tables)
 
 
