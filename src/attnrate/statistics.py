@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _LEVEL = 0.95
+_WIDE = 2  # decades from which on the ends of an interval say next to nothing
 _LARGEST_LOG = math.log(sys.float_info.max)
 
 
@@ -54,6 +55,14 @@ class Interval:
         )
         return value, low, high
 
+    @property
+    def decades(self) -> int | None:
+        """The decades that the interval spans if these are two or more, else None.
+
+        Such an interval, as of two seeds, says next to nothing: its ends are not worth printing.
+        """
+        return decades(self.low, self.high)
+
     def within(self, least: float, most: float) -> "Interval":
         """Cut the interval to the range of possible values.
 
@@ -80,10 +89,25 @@ class Interval:
     def __str__(self) -> str:
         if math.isnan(self.low):
             return f"{self.value:.3g}"
+        if self.decades is not None:
+            return f"{self.value:.3g} (interval over {self.decades} decades)"
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def decades(low: float, high: float) -> int | None:
+    """The decades between the ends of an interval of positive values; None if fewer than two.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+
+    """
+    if not (0 < low < high < math.inf) or math.log10(high) - math.log10(low) < _WIDE:
+        return None
+    return round(math.log10(high) - math.log10(low))
 
 
 def mean(values: Sequence[float]) -> Interval:
@@ -123,8 +147,10 @@ def geometric_mean(values: Sequence[float]) -> Interval:
         The mean. With one observation there is no interval, with none the mean is nan.
 
     Examples:
+        >>> print(ar.geometric_mean([0.05, 0.1, 0.2]))
+        0.1 [0.0179, 0.559]
         >>> print(ar.geometric_mean([0.01, 0.1, 1.0]))
-        0.1 [0.000328, 30.5]
+        0.1 (interval over 5 decades)
 
     """
     logs = mean([math.log(max(value, 1e-300)) for value in values])

@@ -164,13 +164,17 @@ def slope_of(found: Sequence[tuple[int, float]], least: int = 2) -> Interval:
 
 
 def curve(label: str, points: Sequence[tuple[float, Interval]], group: str | None = None) -> Series:
-    """Make a curve of measured values with their intervals."""
+    """Make a curve of measured values with their intervals.
+
+    An interval over two decades or more is not drawn: it would only stretch the axis.
+    """
+    drawn = [one.decades is None for _, one in points]
     return Series(
         label,
         tuple(x for x, _ in points),
         tuple(one.value for _, one in points),
-        tuple(one.low for _, one in points),
-        tuple(one.high for _, one in points),
+        tuple(one.low if d else math.nan for (_, one), d in zip(points, drawn, strict=True)),
+        tuple(one.high if d else math.nan for (_, one), d in zip(points, drawn, strict=True)),
         group=group,
     )
 
