@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ SERIES = {"river-flow": "D", "power-price": "h", "electricity": "h", "sea-temper
 #: Python packages, each asked for by its name
 PEERS = ("autogluon.timeseries", "darts", "neuralforecast")
 #: The seconds that AutoGluon may take, and the minutes of `choose`
-LIMIT, MINUTES = 300.0, 1.0
+LIMIT, MINUTES = 180.0, 1.0
 #: The seconds of AutoGluon in --quick
 SHORT = 10.0
 _ORIGINS, _SEEDS = 200, 3
@@ -145,8 +146,8 @@ def peer(
 
 def beside_peers(
     task: Task, budget: Budget, best: str, python: Path | None, small: bool
-) -> list[dict[str, Any]]:
-    """One row for each tool on a task."""
+) -> Iterator[dict[str, Any]]:
+    """One row for each tool on a task, as soon as it is there."""
     samples = samples_of(task, budget)
     fold = folded(samples, budget.folds, 0)[-1]
     asked = origins_of(fold)
@@ -155,7 +156,6 @@ def beside_peers(
     frame = (frame.drop_duplicates("time") if "time" in frame else frame).tail(budget.rows)
     least = least_error(samples, fold, asked, best, budget)
     effort = {"minutes": 1e-3, "seeds": 1, "folds": 2} if small else {"minutes": MINUTES}
-    found = []
     for name in ("attnrate", *PEERS):
         if name == "attnrate":
             row = ours(task, frame.iloc[:train], samples, asked, effort)
@@ -169,8 +169,7 @@ def beside_peers(
         if "mse" in row:
             row["regret"] = row["mse"] / least
         print(f"  {task.name}, {name}: {said_of(row)}", flush=True)
-        found.append(row)
-    return found
+        yield row
 
 
 def said_of(row: dict[str, Any]) -> str:
