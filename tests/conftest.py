@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # what tests of several rooms share
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
-install_import_hook("attnrate", "beartype.beartype").__enter__()
+install_import_hook("attnrate", "cached_checks.checked").__enter__()
 
 # Ray's client waits half a minute for a cluster that is not there; read when it is imported
 os.environ.setdefault("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "1")

@@ -178,7 +178,7 @@ def test_a_sweep_runs_once_exports_and_tells_its_status(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(
         '[target]\nkind = "linear"\nkernel = "exponential"\nlength = 6\n'
         '[model]\nkind = "linear_rnn"\nhidden = 4\n[recipe]\nsteps = 20\n'
-        "[grid]\nseed = [0, 1, 2]\n"
+        "optimizer = 'adam'\n[grid]\nseed = [0, 1, 2]\n"
     )
     before = attnrate("sweep", "spec.toml", "--status", "--export", "early.csv", folder=tmp_path)
     names = [path.name for path in tmp_path.iterdir()]

@@ -6,6 +6,7 @@ page of docs/reference.
 
 import ast
 import doctest
+import functools
 import inspect
 import re
 import typing
@@ -210,8 +211,10 @@ def test_an_example_of_the_reference_gives_what_it_shows(
     assert result.failed == 0, "".join(said)
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
+@functools.cache
+def docstrings() -> list[tuple[str, str]]:
     """Every docstring of the package with its place."""
+    found = []
     for path in sorted((ROOT / "src" / "attnrate").rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
@@ -219,7 +222,8 @@ def docstrings() -> Iterator[tuple[str, str]]:
                 text = ast.get_docstring(node)
                 if text:
                     where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
-                    yield where, text
+                    found.append((where, text))
+    return found
 
 
 def test_no_docstring_leans_on_its_neighbour() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attnrate.statistics import (
+    decades,
     difference,
     false_discovery,
     geometric_mean,
@@ -194,3 +195,30 @@ def test_discoveries_are_those_of_benjamini_and_hochbergs_rule(
 
 def test_no_tests_have_no_discoveries() -> None:
     assert false_discovery([]) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1e-3, 1.0], "0.0316 (interval over 38 decades)"),
+        ([1.0, 1.1], "1.05 [0.572, 1.92]"),
+        ([0.5], "0.5"),
+    ],
+)
+def test_an_interval_over_two_decades_says_its_width_and_not_its_ends(
+    values: list[float], said: str
+) -> None:
+    assert str(geometric_mean(values)) == said
+
+
+def test_two_decades_are_a_factor_of_a_hundred_between_positive_ends() -> None:
+    assert decades(1.0, 100.0) == 2
+    assert decades(1e-200, 1e200) == 400
+    for low, high in (
+        (1.0, 99.0),
+        (0.0, 1.0),
+        (-5.0, 500.0),
+        (math.nan, math.nan),
+        (1.0, math.inf),
+    ):
+        assert decades(low, high) is None

@@ -1,7 +1,6 @@
 """The paper from one call: run the experiments, judge their claims, write the page."""
 
-import shlex
-from collections.abc import Sequence
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from attnrate.experiments.run import (
 from attnrate.pages.facts import PAGE
 from attnrate.pages.skeleton import require_extra
 from attnrate.report.page import write_report
+from attnrate.report.terminal import counted, say_concluded, unfinished_line
 from attnrate.report.verdicts import VERDICTS
 from attnrate.settings import Count, Switch, checked
 from attnrate.shown import Shown
@@ -171,16 +171,12 @@ class Reproduction(Shown):
         verdicts = [claim.verdict for claim in self.claims]
         counts = ", ".join(f"{v}: {verdicts.count(v)}" for v in VERDICTS if v in verdicts)
         experiments, claims = (
-            _count(len(self.records), "experiment"),
-            _count(len(verdicts), "claim"),
+            counted(len(self.records), "experiment"),
+            counted(len(verdicts), "claim"),
         )
         lines = [f"{experiments}, {claims}" + (f"; {counts}" if counts else "")]
         lines += [f"failed: {record.name}" for record in self.failed]
-        if left := [record for record in self.records if record.unfinished]:
-            jobs = f"{sum(one.unfinished for one in left):,} of {_count(_jobs(left), 'job')}"
-            names = " ".join(record.name for record in left)
-            options = f"--preset {left[0].preset} --out {shlex.quote(str(self.page.parent))}"
-            lines.append(f"not finished: {jobs}; attnrate reproduce {names} {options} goes on")
+        lines += filter(None, [unfinished_line(self.records, self.page)])
         return "\n".join([*lines, f"the page: {self.page}"])
 
     def _table(self) -> "pd.DataFrame":
@@ -190,14 +186,6 @@ class Reproduction(Shown):
         """Every figure by its name."""
         figures = (figure for record in self.records for figure in record.conclusion.figures)
         return {figure.name: figure for figure in figures}
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _jobs(records: Sequence[Record]) -> int:
-    return sum(record.tasks for record in records)
 
 
 @checked
@@ -224,8 +212,8 @@ def reproduce(
         engine: Where jobs run: "local", one process per core; "ray", the cluster at RAY_ADDRESS or
             one on this machine; or the address "ray://HOST:PORT" of a cluster.
         workers: The number of jobs that run at a time; the default is one per core.
-        progress: None shows a live line on a terminal; True also prints lines elsewhere; False
-            shows nothing.
+        progress: None shows a live line on a terminal, and the verdicts of each experiment as soon
+            as it is concluded; True also prints lines elsewhere; False shows nothing.
 
     Returns:
         The verdicts, with the records of all experiments in the folder and the page. An experiment
@@ -242,5 +230,8 @@ def reproduce(
 
     """
     require_extra()
-    place = run_experiments(names, preset, out, engine, workers, progress)
+    # asked now: while the live line is drawn, stderr is another
+    shown = progress or (progress is None and sys.stderr.isatty())
+    said = say_concluded if shown else None
+    place = run_experiments(names, preset, out, engine, workers, progress, said)
     return Reproduction._written(place)

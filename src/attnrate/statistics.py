@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _LEVEL = 0.95
+_WIDE = 2  # decades from which on the ends of an interval say next to nothing
 _LARGEST_LOG = math.log(sys.float_info.max)
 
 
@@ -54,6 +55,14 @@ class Interval:
         )
         return value, low, high
 
+    @property
+    def decades(self) -> int | None:
+        """The decades that the interval spans if these are two or more, else None.
+
+        Such an interval, as of two seeds, says next to nothing: its ends are not worth printing.
+        """
+        return decades(self.low, self.high)
+
     def within(self, least: float, most: float) -> "Interval":
         """Cut the interval to the range of possible values.
 
@@ -80,10 +89,25 @@ class Interval:
     def __str__(self) -> str:
         if math.isnan(self.low):
             return f"{self.value:.3g}"
+        if self.decades is not None:
+            return f"{self.value:.3g} (interval over {self.decades} decades)"
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def decades(low: float, high: float) -> int | None:
+    """The decades between the ends of an interval of positive values; None if fewer than two.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+
+    """
+    if not (0 < low < high < math.inf) or math.log10(high) - math.log10(low) < _WIDE:
+        return None
+    return round(math.log10(high) - math.log10(low))
 
 
 def mean(values: Sequence[float]) -> Interval:
@@ -106,7 +130,7 @@ def mean(values: Sequence[float]) -> Interval:
     centre = float(kept.mean())
     if len(kept) == 1:
         return Interval(centre, math.nan, math.nan, 1)
-    half = float(_quantile(len(kept) - 1.0) * kept.std(ddof=1))
+    half = float(t_quantile(len(kept) - 1.0) * kept.std(ddof=1))
     half /= math.sqrt(len(kept))
     return Interval(centre, centre - half, centre + half, len(kept))
 
@@ -123,8 +147,10 @@ def geometric_mean(values: Sequence[float]) -> Interval:
         The mean. With one observation there is no interval, with none the mean is nan.
 
     Examples:
+        >>> print(ar.geometric_mean([0.05, 0.1, 0.2]))
+        0.1 [0.0179, 0.559]
         >>> print(ar.geometric_mean([0.01, 0.1, 1.0]))
-        0.1 [0.000328, 30.5]
+        0.1 (interval over 5 decades)
 
     """
     logs = mean([math.log(max(value, 1e-300)) for value in values])
@@ -237,16 +263,25 @@ def difference(
 def _difference(centre: float, variance: float, freedom: float, count: int) -> Difference:
     """A difference with the variance of its estimate; nan stands for an unknown variance."""
     error = math.sqrt(variance) if variance >= 0 else math.nan
-    half = _quantile(freedom) * error if count > 1 else math.nan
+    half = t_quantile(freedom) * error if count > 1 else math.nan
     return Difference(Interval(centre, centre - half, centre + half, count), error, freedom)
 
 
 @functools.lru_cache(maxsize=64)  # the heads of a model have one number of inputs
-def _quantile(freedom: float) -> float:
-    """The number of standard errors from the middle of Student's 95 % interval to its ends."""
+def t_quantile(freedom: int | float, chance: float = 0.5 + _LEVEL / 2) -> float:
+    """Give the quantile of Student's t.
+
+    Args:
+        freedom: The degrees of freedom.
+        chance: The chance of a value below it; by default that of the upper end of an interval.
+
+    Returns:
+        The value.
+
+    """
     from scipy import special  # scipy.stats has the same numbers and takes half a second longer
 
-    return float(special.stdtrit(freedom, 0.5 + _LEVEL / 2))
+    return float(special.stdtrit(freedom, chance))
 
 
 def false_discovery(chances: Sequence[float]) -> list[float]:
@@ -295,5 +330,5 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
         return Interval(centre, math.nan, math.nan, 2)
     residual = b - b.mean() - centre * around
     error = math.sqrt(float(residual @ residual) / (len(x) - 2) / spread)
-    half = _quantile(len(x) - 2.0) * error
+    half = t_quantile(len(x) - 2.0) * error
     return Interval(centre, centre - half, centre + half, len(x))

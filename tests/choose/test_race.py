@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_samples import panel, row, series
-from ray_nodes import needs_ray, two_nodes
+from ray_nodes import importable, needs_ray
 
 from attnrate.choose import jobs as jobs_file
 from attnrate.choose.jobs import digest_of, run_job, to_bytes
@@ -123,7 +123,7 @@ def test_on_ray_the_errors_are_those_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples, names = series(), ["linear", "tcn"]
-    with two_nodes(str(ROOT / "src"), monkeypatch):
-        found = race(samples, 4, 1, 2, 500, names, 0, 8, "ray", tmp_path / "a.sqlite")
+    importable(str(ROOT / "src"), monkeypatch)
+    found = race(samples, 4, 1, 2, 500, names, 0, 8, "ray", tmp_path / "a.sqlite", 1)
     here = race(samples, 4, 1, 2, 500, names, 0, 8, "local", tmp_path / "b.sqlite", 1)
     assert [each.mse for each in found.racers] == [each.mse for each in here.racers]

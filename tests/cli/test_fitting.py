@@ -39,21 +39,26 @@ MODEL = ("model.kind=transformer", "model.m_h=1")
 @pytest.mark.parametrize(
     ("target", "code", "said"),
     [
-        ("raises", 2, "attnrate: target.kind = 'mymodule:raises' fails"),
-        ("raises", 2, "KeyError: 'nokey'; mymodule.py, line 9"),
-        ("ramp", 2, "mat1 and mat2 shapes cannot be multiplied"),
-        ("late", 1, "attnrate: your code in mymodule.py failed: KeyError: 'later'"),
+        (
+            *("raises", 2),
+            (
+                "attnrate: target.kind = 'mymodule:raises' fails",
+                "KeyError: 'nokey'; mymodule.py, line 9",
+            ),
+        ),
+        ("ramp", 2, ("mat1 and mat2 shapes cannot be multiplied",)),
+        ("late", 1, ("attnrate: your code in mymodule.py failed: KeyError: 'later'",)),
     ],
 )
 @pytest.mark.parametrize("command", ["fit", "bracket"])
 def test_own_code_that_fails_is_named_without_a_traceback_of_ours(
-    command: str, target: str, code: int, said: str, tmp_path: Path
+    command: str, target: str, code: int, said: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "mymodule.py").write_text(OWN, encoding="utf-8")
     kinds = (f"target.kind=mymodule:{target}", "model.kind=mymodule:Bad")
-    done = attnrate(command, *kinds, "recipe.steps=1", new=True, folder=tmp_path)
+    done = attnrate(command, *kinds, "recipe.steps=1", folder=tmp_path)
     assert done.returncode == code
-    assert said in done.stderr
+    assert all(words in done.stderr for words in said), done.stderr
     assert "Traceback" not in done.stderr
     assert "site-packages" not in done.stderr
 
@@ -93,6 +98,7 @@ kind = "coupling"
 m_h = 1
 [recipe]
 steps = 1
+optimizer = "adam"
 """
     (tmp_path / "spec.toml").write_text(spec, encoding="utf-8")
     table = tmp_path / "results.csv"

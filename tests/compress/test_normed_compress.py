@@ -1,7 +1,5 @@
 """The one call over models with QK-norm: what shrinks, what is said, what is refused, and files."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +7,7 @@ import pytest
 import torch
 from normed_tiny import tiny_normed
 from rotary_tiny import tokens
+from warm_commands import program
 
 import attnrate as ar
 from attnrate.compress import saved
@@ -161,15 +160,14 @@ def test_a_folder_writes_the_same_text_in_a_fresh_process(tmp_path: Path) -> Non
     _, done = compressed(size=7, values=True)
     folder = done.save(tmp_path / "thin")
     ids = TEXT["input_ids"][:2, :6]
-    program = f"""
+    (tmp_path / "opens.py").write_text(f"""
 import torch
 import attnrate as ar
 model = ar.load_model({str(folder)!r}).model
 print(model.generate(torch.tensor({ids.tolist()}), max_new_tokens=6, do_sample=False).tolist())
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+""")
+    ran = program(tmp_path / "opens.py", models=True)
+    assert ran.returncode == 0, ran.stderr
     wanted = done.model.generate(ids, max_new_tokens=6, do_sample=False)
     assert ran.stdout.strip().splitlines()[-1] == str(wanted.tolist())
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from same_bits import differences
 from small_models import small
 from torch import nn
+from warm_commands import program
 
 import attnrate as ar
 from attnrate.compress import resume, rotary_run, run
@@ -136,8 +136,9 @@ def test_after_a_kill_what_is_finished_is_not_done_again_and_all_bits_are_the_sa
     here = Path(__file__).parent
     paths = os.pathsep.join([str(here), str(here.parent / "tools"), *sys.path])
     words = [paths, str(folder), kind, text, str(torch.get_num_threads())]
-    done = subprocess.run([sys.executable, "-c", CHILD, *words], check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    (tmp_path / "child.py").write_text(CHILD)
+    done = program(tmp_path / "child.py", *words, models=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(files(folder)) == finished
     found = compressed(asked_for(kind), folder)
     steps = [one for one in said if one.startswith(("repair: layer", "all layers"))]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from rotary_tiny import tiny_llama, tokens
 from small_models import small
 from thin_families import given, made, text, writes
 from tokenizers import Tokenizer, models
+from warm_commands import program
 
 import attnrate as ar
 from attnrate.compress import saved
@@ -169,6 +169,7 @@ def test_a_disk_that_fills_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 _LIMITED = """
 import resource, signal, sys
+sys.dont_write_bytecode = True  # Python would keep the half that it could write, and read it later
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8000, resource.RLIM_INFINITY))
 from attnrate.cli import main
@@ -188,8 +189,8 @@ def test_a_real_limit_of_file_sizes_ends_with_1_and_leaves_nothing(
     (tmp_path / "made").mkdir()
     words = ["--inputs", str(tmp_path / "ids.npz"), "--out", str(tmp_path / "made/thin")]
     words += ["--size", "8", "--values", "--timing", "0", "--format", format]
-    command = [sys.executable, "-c", _LIMITED, "compress", str(tmp_path / "whole"), *words]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    (tmp_path / "limited.py").write_text(_LIMITED)
+    ran = program(tmp_path / "limited.py", "compress", tmp_path / "whole", *words, models=True)
     assert ran.returncode == 1, ran.stderr
     assert "Traceback" not in ran.stderr
     assert "the compressed model could not be written" in ran.stderr

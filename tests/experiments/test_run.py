@@ -22,6 +22,7 @@ from attnrate.experiments.contract import (
 )
 from attnrate.experiments.kits.curves import Theory
 from attnrate.experiments.kits.fits import errors
+from attnrate.experiments.record import Record
 from attnrate.experiments.run import (
     conclude_folder,
     in_turns,
@@ -40,7 +41,7 @@ from attnrate.fitting.trial import Trial
 TINY = Trial(
     {"kind": "linear", "kernel": "exponential", "length": 4},
     {"kind": "linear_rnn", "hidden": 4},
-    {"name": "strong", "steps": 3},
+    {"name": "strong", "steps": 3, "optimizer": "adam"},
     0,
 )
 
@@ -222,6 +223,48 @@ def test_the_paper_preset_runs_the_seeds_in_turn(
     with Store(folder / "trials.sqlite", writable=False) as kept:
         rows = sorted(kept.finished(), key=lambda row: row.finished)
     assert [row.settings["seed"] for row in rows] == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("_here")
+def test_each_experiment_is_concluded_when_its_last_job_is_finished(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    experiments["fig1"] = made_up("fig1", FIT)
+    experiments["mff"] = made_up("mff", FIT, OTHER)
+    folder, told = tmp_path / "out", []
+
+    def concluded(record: Record) -> None:
+        told.append((record.name, record.finished, len(keys(folder))))
+        assert record in records_in(folder)
+
+    chosen = ["fig1", "mff"]
+    run_experiments(chosen, "quick", folder, workers=1, concluded=concluded)
+    assert told == [("fig1", 1, 1), ("mff", 2, 2)]
+    # what an earlier run has finished is said as well, and what nothing can finish at the end
+    experiments["table2"] = made_up("table2", NoSuchWork())
+    told.clear()
+    run_experiments(["table2", *chosen], "quick", folder, workers=1, concluded=concluded)
+    assert told == [("fig1", 1, 2), ("mff", 2, 2), ("table2", 0, 2)]
+
+
+def test_experiments_that_train_nothing_come_first_in_a_quick_run() -> None:
+    plans = [run.planned(name, "quick") for name in ("fig1", "mixing-rank", "propositions")]
+    jobs = [one for plan in plans for one in plan.jobs]
+    first = run.without_training(plans)
+    assert first == {one.job.key for plan in plans[1:] for one in plan.jobs}
+    turns = {one.job.key: one.turn for one in in_turns(jobs, "quick", first)}
+    assert {turns[key] for key in first} == {-1}
+    assert {turn for key, turn in turns.items() if key not in first} == {0}
+    # the first verdicts are not to wait: a few seconds of work on one core
+    assert sum(one.size for plan in plans[1:] for one in plan.jobs) < 10
+    assert all(one.turn == one.job.seed for one in in_turns(jobs, "paper", first))
+
+
+def test_an_experiment_with_a_fit_does_not_come_first() -> None:
+    theory = Theory(alpha=1.0, rank=2, m_h=(1,), sequences=16)
+    for jobs in ((theory,), (theory, FIT)):
+        plan = run.Planned(made_up("made-up"), tuple(Sized(job, 1) for job in jobs))
+        assert run.without_training([plan]) == ({theory.key} if jobs == (theory,) else set())
 
 
 @pytest.mark.usefixtures("_here")

@@ -43,6 +43,7 @@ def test_a_number_read_again_is_right_to_three_digits(value: float) -> None:
 def test_an_interval_is_shown_only_when_both_ends_are_known() -> None:
     assert with_interval(0.5, 0.25, 0.75) == "0.5 [0.25, 0.75]"
     assert with_interval(0.5, math.nan, 0.75) == "0.5"
+    assert with_interval(5.55, 0.005, 6220.0) == "5.55 (interval over 6 decades)"
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(5.0, "5 s"), (90.0, "1.5 min"), (7200.0, "2 h")])

@@ -68,7 +68,7 @@ def test_real_fits_have_the_same_errors_as_local_ones(tmp_path: Path) -> None:
         "grid": {"seed": [0, 1]},
     }
     ray = sweep(fits, "ray", tmp_path / "ray.sqlite", 2)
-    local = sweep(fits, "local", tmp_path / "local.sqlite", 2)
+    local = sweep(fits, "local", tmp_path / "local.sqlite", 1)
     assert (len(ray.finished), ray.failed) == (2, ())
     errors = [row.result["error"] for row in ray.finished]
     assert errors == [row.result["error"] for row in local.finished]
@@ -95,6 +95,9 @@ def test_without_a_cluster_ray_runs_here_and_ends_here(
 def test_a_cluster_that_is_not_there_is_an_error_with_its_address(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match=r"127\.0\.0\.1:1"):
         sweep(grid(2), "ray://127.0.0.1:1", tmp_path / "ray.sqlite", function=tiny)
+    from ray._private.client_mode_hook import client_mode_should_convert
+
+    assert not client_mode_should_convert(), "another cluster can be used after that"
 
 
 def test_without_ray_the_error_says_what_to_install(

@@ -1,12 +1,12 @@
 """A user's own functions in sweeps: from a script, a notebook and a module, in real workers."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+import warm_commands
+from warm_commands import program
 
 import attnrate as ar
 from attnrate.errors import InputError
@@ -42,7 +42,7 @@ result = ar.sweep(
     {
         "target": {"kind": ramp},
         "model": {"kind": Pointwise},
-        "recipe": {"steps": 2},
+        "recipe": {"steps": 2, "optimizer": "adam"},
         "grid": {"target.slope": [1.0, 2.0]},
     },
     engine=ENGINE, store=STORE, workers=1,
@@ -56,9 +56,7 @@ def ran(folder: Path, text: str, engine: str = "local") -> str:
     script = folder / "script.py"
     store = folder / "s.sqlite"
     script.write_text(f"ENGINE, STORE = {engine!r}, {str(store)!r}\n{text}")
-    done = subprocess.run(
-        [sys.executable, script], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = program(script, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -73,7 +71,7 @@ def in_this_process(folder: Path, slope: float) -> float:
         trial = Trial(
             {"kind": of_the_script.ramp, "slope": slope},
             {"kind": of_the_script.Pointwise},
-            {"steps": 2},
+            {"steps": 2, "optimizer": "adam"},
         )
         (one,) = complete([trial])
         assert one.job.target["kind"] == "of_the_script:ramp"
@@ -128,16 +126,10 @@ def test_a_function_of_a_module_is_found_beside_the_spec(tmp_path: Path) -> None
     spec = tmp_path / "grid.toml"
     spec.write_text(
         '[target]\nkind = "mine:ramp"\nslope = 1.0\n[model]\nkind = "mine:Pointwise"\n'
-        "[recipe]\nsteps = 2\n"
+        "[recipe]\nsteps = 2\noptimizer = 'adam'\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "attnrate.cli", "sweep", spec, "--workers", "1"],
-        cwd=Path(sys.executable).parent,
-        env={**os.environ},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = "sweep", spec, "--workers", "1"
+    done = warm_commands.attnrate(*words, folder=Path(sys.executable).parent)
     assert done.returncode == 0, done.stderr
     assert "1 of 1 trials finished" in done.stdout
 

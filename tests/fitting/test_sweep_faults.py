@@ -205,10 +205,10 @@ def test_two_sweeps_on_one_store_share_the_work(
 
 
 def test_a_sweep_takes_over_from_another_that_is_killed(store: Path, log: Path) -> None:
-    # long trials: the first sweep must not end before the second has started, which takes seconds
-    first = start(store, sleep=1.5)
+    # long trials: the first sweep must not end before the second has started
+    first = start(store, sleep=1.0)
     wait_until(lambda: len(entries(log)) >= WORKERS)
-    second = start(store, sleep=1.5)
+    second = start(store, sleep=1.0)
     wait_until(lambda: len({pid for _, _, pid in entries(log)}) > WORKERS)
     first.kill()
     first.communicate()

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from warm_commands import attnrate
 
 from attnrate.data.cifar10 import cifar10
 from attnrate.data.registry import cache_folder
@@ -35,16 +36,17 @@ def test_a_quick_model_of_figure_3_learns_from_real_images(tmp_path, monkeypatch
     assert len(found["spectra"]["last"]["groups"][0]) == largest.m_h
 
 
-def command(folder):
-    words = [sys.executable, "-m", "attnrate.cli", "train", "cifar10", "--out", str(folder)]
-    words += ["--limit", "128", "--epochs", "5", "--threads", "1", "--m-h", "2"]
-    return [*words, "--precision", "float32"]
+def training(folder):
+    words = "train", "cifar10", "--out", str(folder), "--limit", "128", "--epochs", "5"
+    return *words, "--threads", "1", "--m-h", "2", "--precision", "float32"
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run(command(whole), check=True, capture_output=True)
-    killed = subprocess.Popen(command(cut), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = attnrate(*training(whole))
+    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-m", "attnrate.cli", *training(cut)]
+    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not (cut / "checkpoints" / "epoch-00002.safetensors").exists():
         assert killed.poll() is None, "it ended before it could be killed"
@@ -53,7 +55,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path):
     os.kill(killed.pid, signal.SIGKILL)
     assert killed.wait() == -signal.SIGKILL
     assert not (cut / "model.safetensors").exists()
-    again = subprocess.run(command(cut), check=True, capture_output=True, text=True)
+    again = attnrate(*training(cut))
+    assert again.returncode == 0, again.stderr
     assert "epoch 1/5" not in again.stderr
     assert "epoch 5/5" in again.stderr
     # the file also tells how long epochs took, so the weights are compared

@@ -1,7 +1,7 @@
 """The page in real headless Chromium: drawn, quiet, in light and dark, on a desk and on a phone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ from chromium import CHROMIUM
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
+from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
+from attnrate.figures.figure import Cell, Table
 from attnrate.figures.style import COLOURS
 from attnrate.report.page import write_report
 
@@ -100,8 +102,45 @@ def test_every_link_leads_somewhere(seen: Seen) -> None:
 
 
 def test_a_click_on_an_experiment_shows_it(seen: Seen) -> None:
-    seen.page.click(".contents a >> nth=2")
+    seen.page.click(".map .name >> nth=2")
     seen.page.wait_for_url("**#experiment-lost")
+
+
+def test_evidence_is_folded_until_it_is_asked_for(seen: Seen) -> None:
+    evidence = seen.page.locator("#claim-claim-0 p").first
+    assert not evidence.is_visible()
+    seen.page.click("#claim-claim-0 summary")
+    assert evidence.is_visible()
+    assert "This run: value: 0.5 [0.25, 0.75]" in evidence.inner_text()
+    seen.page.click("#claim-claim-0 summary")
+
+
+def test_a_picture_comes_first_and_no_table_before_it(seen: Seen) -> None:
+    top = "document.querySelector('main figure').getBoundingClientRect().top + scrollY"
+    assert seen.ask(top) < 600
+    first = """[...document.querySelectorAll('main figure, main table')]
+        .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)[0].tagName"""
+    assert seen.ask(first) == "FIGURE"
+
+
+def test_a_wide_table_is_whole_at_1400_pixels(
+    browser: Browser, records: list[Record], tmp_path: Path
+) -> None:
+    columns = tuple(f"a long name, {k}" for k in range(13))
+    row: tuple[Cell, ...] = ("Transformer, permuted", *[1.2345e-9] * 12)
+    table = Table("thirteen columns", columns, (row,))
+    said = Conclusion((), tables=(table,), claims=records[0].claims)
+    write_report([replace(records[0], conclusion=said)], tmp_path)
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto((tmp_path / "index.html").as_uri())
+    page.click("summary:has-text('thirteen columns')")
+    whole = """() => [...document.querySelectorAll('.scroll')].map(place => {
+        const room = place.getBoundingClientRect();
+        return place.scrollWidth <= place.clientWidth && room.left >= 0 && room.right <= innerWidth;
+    })"""
+    assert page.evaluate(whole) == [True]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1400
+    page.close()
 
 
 def background(page: Page, path: Path) -> tuple[int, ...]:
@@ -139,6 +178,7 @@ def test_it_fits_on_a_phone_and_plots_take_the_room_they_need(seen: Seen) -> Non
     seen.page.wait_for_selector("#plot-2[data-width=narrow]")
     seen.drawn()
     assert seen.ask("document.documentElement.scrollWidth") <= 390
+    assert seen.ask("document.querySelector('.map').getBoundingClientRect().top + scrollY") < 700
     assert seen.ask("document.querySelector('#plot-1').clientHeight") > 2 * before
     inside = """[...document.querySelectorAll(".canvas")].every(place => {
         const drawn = place.querySelector(".main-svg").getBoundingClientRect();

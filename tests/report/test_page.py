@@ -16,10 +16,11 @@ from rich.console import Console
 from attnrate.errors import InputError
 from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
-from attnrate.figures.figure import Curves, Figure
+from attnrate.figures.figure import Curves, Figure, Series
 from attnrate.figures.words import clean, with_interval
 from attnrate.report.page import render_page, write_report
-from attnrate.report.verdicts import print_verdicts
+from attnrate.report.terminal import closing_lines
+from attnrate.report.verdicts import print_failures, print_verdicts
 
 
 class Elements(HTMLParser):
@@ -108,7 +109,35 @@ def test_it_tells_everything_without_a_script(page: str) -> None:
         assert words in page
 
 
-def test_the_head_tells_the_last_time_and_the_commit(records: list[Record]) -> None:
+def test_it_opens_with_five_sentences_and_each_claim_has_the_verdicts_of_both_runs(
+    records: list[Record],
+) -> None:
+    known, unknown = replace(records[0].claims[0], name="table2-rnn-ordering"), records[0].claims[1]
+    said = replace(records[0].conclusion, claims=(known, unknown))
+    page = render_page([replace(records[0], conclusion=said)], "Title")
+    assert page.count("<dd>") >= 5
+    assert page.index("What holds") < page.index("To take away") < page.index('class="claim"')
+    first, second = (one.split("</details>")[0] for one in page.split('<details class="claim"')[1:])
+    assert 'run agreement ">agrees' in first
+    assert "Full run:" in first
+    assert 'run agreement ">not compared' in second
+    assert "not in it" in second
+
+
+def test_a_figure_of_two_points_is_a_sentence_with_its_files(
+    records: list[Record], tmp_path: Path
+) -> None:
+    few = Figure("few", "Two points", "", (Curves("", "x", "y", (Series("a", (1, 2), (3, 4)),)),))
+    said = Conclusion((), (few,), (), records[0].claims)
+    page = write_report([replace(records[0], conclusion=said)], tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "<var>y</var> against <var>x</var>: a: 3 at 1 and 4 at 2." in text
+    assert "plotly" not in text
+    assert (tmp_path / "figures" / "few.png").is_file()
+    assert "figures/few.png" in text
+
+
+def test_the_foot_tells_the_last_time_and_the_commit(records: list[Record]) -> None:
     made = [
         {"git_commit": "0123456789abcdef", "git_changed": True, "finished": "2026-05-04T10:00"},
         {"git_commit": "0123456789abcdef", "git_changed": False, "finished": "2026-05-05T09:00"},
@@ -149,7 +178,9 @@ def test_two_figures_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_the_terminal_shows_verdicts_and_failures_and_obeys_no_text(records: list[Record]) -> None:
     out = io.StringIO()
-    print_verdicts(records, Console(file=out, width=200, force_terminal=False))
+    console = Console(file=out, width=200, force_terminal=False)
+    print_verdicts(records, console)
+    print_failures(records, console)
     shown = out.getvalue()
     assert "✓ holds" in shown
     assert "0.5 [0.25, 0.75]" in shown
@@ -174,7 +205,7 @@ def test_a_traceback_keeps_its_own_lines_on_a_narrow_terminal(records: list[Reco
     trace = "Traceback (most recent call last):\n" + 20 * '  File "a/long/path/to/code.py"\n'
     failed = replace(records[0], failed=trace + "ValueError: \x1b[31mno\tmemory")
     out = io.StringIO()
-    print_verdicts([failed], Console(file=out, width=20, force_terminal=False))
+    print_failures([failed], Console(file=out, width=20, force_terminal=False))
     assert trace in out.getvalue()
     assert "ValueError: [31mno" in out.getvalue()
 
@@ -182,20 +213,16 @@ def test_a_traceback_keeps_its_own_lines_on_a_narrow_terminal(records: list[Reco
 def test_what_is_open_is_explained_and_quick_results_lead_to_the_other_preset(
     records: list[Record],
 ) -> None:
-    def told(of: list[Record]) -> tuple[str, str]:
-        out = io.StringIO()
-        print_verdicts(of, Console(file=out, width=200, force_terminal=False))
-        return out.getvalue(), render_page(of, "Title")
-
-    whole = [replace(one, finished=one.tasks) for one in records]
-    for shown in told([replace(one, preset="quick") for one in whole]):
-        assert "Open: this run cannot tell" in shown
+    whole = [replace(one, finished=one.tasks, failed=None) for one in records]
+    quick = [replace(one, preset="quick") for one in whole]
+    assert "Open: this run cannot tell" in render_page(quick, "Title")
+    for shown in (render_page(quick, "Title"), "\n".join(closing_lines(quick, Path("page")))):
         assert "attnrate reproduce --preset paper" in shown
-    for shown in told([replace(one, preset="paper") for one in records]):
-        assert "Open: this run cannot tell" in shown
-        assert "--preset paper" not in shown
-    for shown in told([]):
-        assert "Open:" not in shown
+    full = [replace(one, preset="paper") for one in whole]
+    assert "Open: this run cannot tell" in render_page(full, "Title")
+    for shown in (render_page(full, "Title"), "\n".join(closing_lines(full, Path("page")))):
+        assert "reproduce --preset paper" not in shown
+    assert "Open:" not in render_page([], "Title")
 
 
 def test_jobs_that_are_not_finished_are_counted_beside_the_verdicts(
@@ -207,5 +234,6 @@ def test_jobs_that_are_not_finished_are_counted_beside_the_verdicts(
         print_verdicts(of, Console(file=out, width=200, force_terminal=False))
         for shown in (out.getvalue(), render_page(of, "Title")):
             assert ("Not finished: 22 of 26 jobs of one. The verdicts rest on" in shown) is said
-            # more seeds are no advice while jobs are missing
-            assert ("More seeds decide" in shown) is not said
+        # more seeds are no advice while jobs are missing
+        assert ("More seeds decide" in render_page(of, "Title")) is not said
+        assert ("--preset paper" in "\n".join(closing_lines(of, Path("page")))) is not said

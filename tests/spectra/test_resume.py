@@ -1,7 +1,6 @@
 """A profile that was interrupted goes on where it was, and ends with the same bits."""
 
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,6 +11,7 @@ import pytest
 import torch
 from same_bits import differences
 from torch import nn
+from warm_commands import program
 
 import attnrate as ar
 from attnrate.errors import AccuracyWarning, InputError, StoreError
@@ -87,8 +87,9 @@ def test_after_a_kill_finished_batches_are_not_run_again(tmp_path: Path, whole: 
     here = Path(__file__).parent
     paths = ":".join([str(here), str(here.parent / "tools"), *sys.path])
     words = [paths, str(folder), str(torch.get_num_threads())]
-    done = subprocess.run([sys.executable, "-c", CHILD, *words], check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    (tmp_path / "child.py").write_text(CHILD)
+    done = program(tmp_path / "child.py", *words)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert (folder / "state.safetensors").exists()
     again = model()
     ran = runs(again)

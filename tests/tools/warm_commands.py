@@ -1,10 +1,10 @@
-"""Commands of attnrate as processes of their own that need not import torch anew.
+"""Commands and programs as processes of their own that need not import torch anew.
 
 `python -m attnrate.cli` takes seconds to import other people's libraries, and tests run it often.
 Here one Python imports those libraries, and nothing of attnrate, and forks for each command; the
 child runs the command from its first line to its end, with its own folder, environment, output and
 exit code. What a fork cannot show, that a command imports all it needs, is shown by the tests that
-ask for a `new` Python: one for each command.
+ask for a `new` Python: one for each command. A `program` is run in the same way, as a script is.
 
 Forking is safe here because the parent has done nothing but import: it has no threads.
 """
@@ -13,6 +13,7 @@ import atexit
 import gc
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -29,10 +30,12 @@ LIBRARIES = (
     *("numpy", "pandas", "scipy.fft", "scipy.integrate", "scipy.interpolate", "scipy.linalg"),
     *("scipy.optimize", "scipy.special", "scipy.stats", "matplotlib.figure", "rich.table"),
     *("torch", "torch.func", "pytorch_optimizer", "safetensors.torch", "jaxtyping"),
+    "torch._dynamo",  # torch imports it for its first optimiser
     *("typer", "rich.live"),
 )
-# what one command alone needs, and only where it is installed
-PROFILE = ("jinja2", "plotly.graph_objects", "transformers.models.bert.modeling_bert")
+# what some need besides, and only where it is installed
+MODELS = ("jinja2", "plotly.graph_objects", "transformers.models.bert.modeling_bert")
+MODELS += ("transformers.models.llama.modeling_llama",)
 
 
 def attnrate(
@@ -52,10 +55,43 @@ def attnrate(
         return subprocess.run(
             command, capture_output=True, text=True, check=False, cwd=folder, env=environment
         )
+    return _forked(asked, environment, folder, asked[:1] in (["profile"], ["compress"]))
+
+
+def program(
+    script: Path,
+    *words: object,
+    folder: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    models: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a script as `python script words` does, with transformers imported if it opens `models`.
+
+    Where Python cannot fork, it is a Python that has imported nothing.
+    """
+    asked = [str(script), *(str(word) for word in words)]
+    environment = {**os.environ, **_USUAL, **(settings or {})}
+    if not hasattr(os, "fork"):
+        return subprocess.run(
+            [sys.executable, *asked],
+            capture_output=True, text=True, check=False, cwd=folder, env=environment,
+        )  # fmt: skip
+    return _forked(asked, environment, folder, models, script)
+
+
+def _forked(
+    asked: list[str],
+    environment: Mapping[str, str],
+    folder: Path | None,
+    models: bool,
+    script: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Have the warm Python fork, and wait for the end of the child."""
     with tempfile.TemporaryDirectory() as spare:
         out, err = Path(spare) / "out", Path(spare) / "err"
-        request = {"words": asked, "folder": os.fspath(folder or os.getcwd())}
+        request = {"words": asked, "folder": os.fspath(folder or os.getcwd()), "models": models}
         request |= {"environment": environment, "out": str(out), "err": str(err)}
+        request |= {"script": script and str(script)}
         server = _server()
         to, back = cast(IO[bytes], server.stdin), cast(IO[bytes], server.stdout)
         to.write(json.dumps(request).encode() + b"\n")
@@ -94,25 +130,29 @@ def _serve() -> None:
     _import(LIBRARIES)
     for line in requests:
         request = json.loads(line)
-        if request["words"][:1] == ["profile"]:
-            _import(PROFILE)
+        if request["models"]:
+            _import(MODELS)
         child = os.fork()
         if child == 0:
             replies.close()
             _become(request)
-            _run()
+            _run(request["script"])
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         replies.write(json.dumps(code).encode() + b"\n")
         replies.flush()
 
 
-def _run() -> NoReturn:
-    """The command with all that a Python does at its end, but for freeing what the fork shares."""
-    from attnrate.cli import main
-
+def _run(script: str | None) -> NoReturn:
+    """The work with all that a Python does at its end, but for freeing what the fork shares."""
     code: object = 0
     try:
-        main()
+        if script is None:
+            from attnrate.cli import main
+
+            main()
+        else:
+            sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as ending:
         code = ending.code
     except BaseException:
@@ -149,7 +189,9 @@ def _become(request: dict[str, Any]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    sys.argv = ["attnrate", *request["words"]]
+    theirs = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [os.path.abspath(entry) for entry in theirs if entry]
+    sys.argv = request["words"] if request["script"] else ["attnrate", *request["words"]]
 
 
 if __name__ == "__main__":

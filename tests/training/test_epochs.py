@@ -2,11 +2,8 @@
 
 import json
 import math
-import os
 import re
 import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields
@@ -17,6 +14,7 @@ import epoch_standin
 import numpy as np
 import pytest
 import torch
+from warm_commands import program
 
 from attnrate.errors import AccuracyWarning, InputError, StoreError
 from attnrate.models.vit import ViT
@@ -57,27 +55,20 @@ def test_a_small_vit_learns_bright_from_dark(optimizer: str) -> None:
 def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    script = [sys.executable, epoch_standin.__file__]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    script = Path(epoch_standin.__file__)
     whole, folder, out = tmp_path / "whole.safetensors", tmp_path / "run", tmp_path / "out"
-    subprocess.run([*script, tmp_path / "uninterrupted", whole], check=True, env=environment)
-    for when in ("epoch 1 batch 12", "epoch 2 batch 9"):
-        killed = subprocess.Popen(
-            [*script, folder, out, "--slow"], stdout=subprocess.PIPE, text=True, env=environment
-        )
-        assert killed.stdout is not None
-        for line in killed.stdout:
-            if line.strip() == when:
-                os.kill(killed.pid, signal.SIGKILL)
-                break
-        killed.stdout.close()
-        assert killed.wait() == -signal.SIGKILL
+    done = program(script, tmp_path / "uninterrupted", whole)
+    assert done.returncode == 0, done.stderr
+    for when in (1, 12), (2, 9):
+        done = program(script, folder, out, *when)
+        assert done.returncode == -signal.SIGKILL, done.stderr
         assert not out.exists()
     assert [path.name for path in store.saved(folder)] == [
         "epoch-00001.safetensors",
         "epoch-00002.safetensors",
     ]
-    subprocess.run([*script, folder, out], check=True, env=environment)
+    done = program(script, folder, out)
+    assert done.returncode == 0, done.stderr
     assert same_weights(load_file(whole), load_file(out))
 
 

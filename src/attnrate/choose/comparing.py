@@ -20,10 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy import stats
 
 from attnrate.choose.jobs import Row
-from attnrate.statistics import Interval
+from attnrate.statistics import Interval, t_quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +65,7 @@ class Errors:
             return Interval(self.mean, math.nan, math.nan, units)
         parts = [data**2 / (units - 1)] + ([seeds**2 / freedom] if freedom else [])
         freed = variance**2 / sum(parts) if variance > 0 and sum(parts) > 0 else float(units - 1)
-        half = float(stats.t.ppf(0.975, freed)) * math.sqrt(variance)
+        half = t_quantile(freed) * math.sqrt(variance)
         return Interval(self.mean, self.mean - half, self.mean + half, units)
 
 

@@ -1,4 +1,4 @@
-"""Filters fitted nearby in time and far away, of which the latter are worse if a law changes."""
+"""Filters fitted nearby in time and far away: if a law changes, the far ones are worse."""
 
 from dataclasses import dataclass
 

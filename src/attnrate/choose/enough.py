@@ -1,11 +1,13 @@
 """The simplest class of maps that no other one beats."""
 
+import math
+
 import numpy as np
 from jaxtyping import Float64
-from scipy import stats
 
 from attnrate.choose.ladder import Ladder
 from attnrate.choose.rungs import Class
+from attnrate.statistics import t_quantile
 
 #: A class is beaten if its error is larger by this many standard errors (of a normal law),
 SURE = 3.0
@@ -13,6 +15,8 @@ SURE = 3.0
 WORTH = 0.005
 #: and by this share of the variance, below which lies rounding
 LEAST = 1e-3
+#: The chance of a value below `SURE` standard errors, by a normal law
+_BELOW = (1 + math.erf(SURE / math.sqrt(2))) / 2
 
 
 def beaten(ladder: Ladder, simple: Class, other: Class) -> bool:
@@ -44,7 +48,7 @@ def _sure(values: Float64[np.ndarray, " units"]) -> bool:
     if len(values) < 2:
         return False
     error = values.std(ddof=1) / np.sqrt(len(values))
-    return bool(values.mean() > error * stats.t.isf(stats.norm.sf(SURE), len(values) - 1))
+    return bool(values.mean() > error * t_quantile(len(values) - 1, _BELOW))
 
 
 def enough(ladder: Ladder) -> Class:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
-from scipy import stats
 
 from attnrate.choose.features import Features
 from attnrate.choose.sums import NONE, Blocked, Scaled
+from attnrate.statistics import t_quantile
 from attnrate.theory.recurrent import RNNComplexity, rnn_complexity
 
 #: Groups of units at most, for the covariance of the coefficients
@@ -121,7 +121,7 @@ def kernel_of(
     # what is left of a value by the ridge against rounding is no finding, however sure
     off = NONE * whole.points * np.linalg.solve(matrix, theta)
     off = np.abs(off[kept] / scale).reshape(shape)
-    sure = np.abs(values) - 2 * off > stats.t.ppf(1 - 0.025 / values.size, freedom) * error
+    sure = np.abs(values) - 2 * off > t_quantile(freedom, 1 - 0.025 / values.size) * error
     # a column that lives in very few units fits their errors, so that no band holds
     spread = energy.sum(0) ** 2 / np.maximum((energy**2).sum(0), 1e-300)
     sure &= (spread[kept] > _SPREAD).reshape(shape[:2])[:, :, None]
@@ -135,7 +135,7 @@ def kernel_of(
         samples.inputs,
         output_names(samples.outputs, samples.horizon),
         values,
-        float(stats.t.ppf(0.975, freedom)) * error,
+        t_quantile(freedom) * error,
         reach,
         complexity,
     )

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
-from scipy import stats
 
 from attnrate.choose.drift import NearAndFar
 from attnrate.choose.features import Features
 from attnrate.choose.rungs import Class, Fitted
 from attnrate.choose.sums import Blocked, Scaled
-from attnrate.statistics import Interval
+from attnrate.statistics import Interval, t_quantile
 
 #: Draws of signs for the law of the largest singular value of noise
 _DRAWS = 200
@@ -73,7 +72,7 @@ def ratio(
     count = len(points)
     value = float(sums.sum() / points.sum())
     off = (sums - value * points) / points.mean()
-    half = float(stats.t.ppf(0.975, max(1, count - 1)) * off.std(ddof=1) / math.sqrt(count))
+    half = t_quantile(max(1, count - 1)) * float(off.std(ddof=1)) / math.sqrt(count)
     return Interval(value / unit, (value - half) / unit, (value + half) / unit, count)
 
 

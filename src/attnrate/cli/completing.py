@@ -31,6 +31,7 @@ EXPERIMENTS = (
     "mff",
     "open-questions",
     "propositions",
+    "rank-one",
 )
 TARGET_KINDS = ("centre_of_gravity", "gravity", "linear", "nearest_point", "selection", "spectral")
 MODEL_KINDS = ("convolution", "coupling", "gru", "linear_rnn", "state_space", "transformer")

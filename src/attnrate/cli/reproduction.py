@@ -67,7 +67,8 @@ def reproduce(
     from attnrate.reproduction import reproduce as run
 
     size = require_preset("preset", preset)
-    _tell(run(names or (), size, out, engine, workers, progress=True), as_json)
+    # their verdicts have been said as each experiment was concluded
+    _tell(run(names or (), size, out, engine, workers, progress=True), as_json, again=False)
 
 
 @app.command(cls=Reproducing, epilog="Example: attnrate report reproduction-quick")
@@ -95,9 +96,18 @@ def report(
     _tell(done, as_json, None if other is None else done.agreement(other))
 
 
-def _tell(done: "Reproduction", as_json: bool, compared: "Agreement | None" = None) -> None:
-    """Print what was found, and how far another run agrees; exit code 1 if an experiment failed."""
-    from attnrate.report.verdicts import print_verdicts
+def _tell(
+    done: "Reproduction",
+    as_json: bool,
+    compared: "Agreement | None" = None,
+    again: bool = True,
+) -> None:
+    """Print what was found, and how far another run agrees; exit code 1 if an experiment failed.
+
+    `again` prints every verdict; what was found ends with at most ten lines in any case.
+    """
+    from attnrate.report.terminal import closing_lines
+    from attnrate.report.verdicts import print_failures, print_verdicts
 
     if as_json:
         told = {
@@ -110,9 +120,11 @@ def _tell(done: "Reproduction", as_json: bool, compared: "Agreement | None" = No
             told["agreement"] = compared.to_plain()
         print_json(told)
     else:
-        print_verdicts(done.records)
-        typer.echo(str(done))
+        if again:
+            print_verdicts(done.records)
+        print_failures(done.records)
         if compared is not None:
             typer.echo(str(compared))
+        typer.echo("\n".join(closing_lines(done.records, done.page)))
     if done.failed:
         fail(f"failed: {', '.join(record.name for record in done.failed)}; the page says why", 1)

@@ -75,16 +75,19 @@ class Work(ABC):
     not by its code: after a change of `run`, use another folder or change a setting.
 
     `work` is "EXPERIMENT.NAME", with _ for - in the experiment's name. It is part of the key, as in
-    stores of earlier versions.
+    stores of earlier versions. `trains=False` marks work that fits no model: experiments of such
+    work alone come first in a quick run, so that its first verdicts do not wait for training.
     """
 
     work: ClassVar[str]
+    trains: ClassVar[bool] = True
     kinds: ClassVar[dict[str, type["Work"]]] = {}
 
     seed: int = 0
 
-    def __init_subclass__(cls, work: str = "") -> None:
+    def __init_subclass__(cls, work: str = "", trains: bool = True) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
+        cls.trains = trains
         if work:
             other = Work.kinds.get(work)
             if other is not None and other.__module__ != cls.__module__:

@@ -7,7 +7,7 @@ not stop the others. `run_job` is what a worker calls.
 
 import os
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args, get_type_hints
@@ -99,17 +99,19 @@ def run_experiments(
     engine: str = "local",
     workers: int | None = None,
     progress: bool | None = None,
+    concluded: Callable[[Record], object] | None = None,
 ) -> Path:
     """Run the jobs that the folder does not have yet, conclude, and return the folder.
 
     `names` are experiments, all of them if none is named. The folder is reproduction-PRESET for
     None. It must be new, empty, or one of an earlier run with the same preset; then only the
-    missing jobs are run. Afterwards it has one record per experiment.
+    missing jobs are run. An experiment is concluded as soon as its last job is finished, and
+    `concluded` is called with its record. Afterwards the folder has one record per experiment.
     """
     seats = make_engine(engine, workers).workers  # refused before a folder is made, not after
     plans = [planned(name, preset) for name in names]
     place = claim_folder(folder, preset)
-    sized = in_turns((one for plan in plans for one in plan.jobs), preset)
+    sized = in_turns((one for plan in plans for one in plan.jobs), preset, without_training(plans))
     with Store(place / _STORE) as kept:
         # results that say only that data could not be had: perhaps they can be had now
         rows = kept.finished([one.job for one in sized])
@@ -117,27 +119,43 @@ def run_experiments(
         finished = kept.finished_keys()
     if progress:
         say_plan(sized, finished, seats)
+    arriving = _Arriving(plans, preset, place, finished, concluded)
+    arriving.begin()
     if sized:
-        done = sweep(sized, engine, place / _STORE, workers, progress, run_job, _clear)
+        done = sweep(sized, engine, place / _STORE, workers, progress, run_job, arriving.stored)
         clear_epochs(row.key for row in done.finished)
-    conclude_experiments(plans, preset, place)
+    arriving.end()
     return place
 
 
-def in_turns(jobs: Iterable[Sized[Job]], preset: Preset) -> list[Sized[Job]]:
+def in_turns(
+    jobs: Iterable[Sized[Job]], preset: Preset, first: Collection[str] = ()
+) -> list[Sized[Job]]:
     """Every job once, with its turn: in the paper preset one turn per seed.
 
-    So early results of the paper preset cover all experiments.
+    So early results of the paper preset cover all experiments. In the quick preset the jobs with
+    the keys `first` come before all others.
     """
     each = {one.job.key: one for one in jobs}
+
+    def turn(job: Job) -> int:
+        return job.seed if preset == "paper" else -1 if job.key in first else 0
+
     return [
-        Sized(
-            one.job,
-            max(1, round(_MILLISECONDS * one.size)),
-            turn=one.job.seed if preset == "paper" else 0,
-        )
+        Sized(one.job, max(1, round(_MILLISECONDS * one.size)), turn(one.job))
         for one in each.values()
     ]
+
+
+def without_training(plans: Iterable[Planned]) -> set[str]:
+    """The keys of the jobs of those experiments that train nothing at all."""
+    jobs = [[one.job for one in plan.jobs] for plan in plans]
+    return {
+        job.key
+        for each in jobs
+        if all(isinstance(job, Work) and not job.trains for job in each)
+        for job in each
+    }
 
 
 def say_plan(sized: Iterable[Sized[Job]], done: set[str], workers: int) -> None:
@@ -149,9 +167,43 @@ def say_plan(sized: Iterable[Sized[Job]], done: set[str], workers: int) -> None:
         say(f"{len(left)} job{'s' if len(left) > 1 else ''}; by plan {planned_range}")
 
 
-def _clear(job: Job) -> None:
-    """Delete the epochs that a finished job has kept for a restart."""
-    clear_epochs([job.key])
+class _Arriving:
+    """Concludes each experiment as soon as its last job is stored, and the others at the end."""
+
+    def __init__(
+        self,
+        plans: Sequence[Planned],
+        preset: Preset,
+        place: Path,
+        finished: Collection[str],
+        concluded: Callable[[Record], object] | None,
+    ) -> None:
+        self._preset, self._place, self._concluded = preset, place, concluded
+        self._left = [
+            (plan, {one.job.key for one in plan.jobs}.difference(finished)) for plan in plans
+        ]
+
+    def begin(self) -> None:
+        """Conclude the experiments whose jobs an earlier run has finished."""
+        self._conclude(lambda plan, left: bool(plan.jobs) and not left)
+
+    def stored(self, job: Job) -> None:
+        """Delete what a finished job has kept for a restart; conclude whose last job it was."""
+        clear_epochs([job.key])
+        for _, left in self._left:
+            left.discard(job.key)
+        self.begin()
+
+    def end(self) -> None:
+        """Conclude the experiments that are left, of which jobs failed or run elsewhere."""
+        self._conclude(lambda plan, left: True)
+
+    def _conclude(self, ready: Callable[[Planned, set[str]], bool]) -> None:
+        now = [plan for plan, left in self._left if ready(plan, left)]
+        self._left = [(plan, left) for plan, left in self._left if not ready(plan, left)]
+        for record in conclude_experiments(now, self._preset, self._place):
+            if self._concluded is not None:
+                self._concluded(record)
 
 
 def conclude_folder(folder: str | os.PathLike[str]) -> Path:
@@ -170,19 +222,23 @@ def conclude_folder(folder: str | os.PathLike[str]) -> Path:
         say(f"kept as recorded, their jobs are not in {place / _STORE}: {', '.join(others)}")
     begun = (ours | before.keys()) - {*others}
     chosen = [plan for plan in plans if plan.experiment.name in begun]
-    conclude_experiments(chosen if begun or others else plans, preset, place)
+    for _ in conclude_experiments(chosen if begun or others else plans, preset, place):
+        pass
     return place
 
 
-def conclude_experiments(plans: Sequence[Planned], preset: Preset, place: Path) -> None:
-    """Write the record of every plan from the finished jobs in the folder's store."""
+def conclude_experiments(plans: Sequence[Planned], preset: Preset, place: Path) -> Iterator[Record]:
+    """Write the record of every plan from the finished jobs in the folder's store, one by one."""
+    if not plans:
+        return
     make_folder(place / "records")
-    with Store(place / _STORE) as kept:
+    with Store(place / _STORE, writable=False) as kept:
         for plan in plans:
             jobs = [one.job for one in plan.jobs]
             finished = {row.key: row for row in kept.finished(jobs)}
             record = _record(plan, preset, finished, kept.failed(jobs))
             save_record(record, _record_path(place, plan.experiment.name))
+            yield record
 
 
 def records_in(place: Path) -> list[Record]:

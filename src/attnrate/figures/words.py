@@ -6,7 +6,7 @@ import textwrap
 import unicodedata
 
 from attnrate.figures.figure import Cell, Number
-from attnrate.statistics import Interval
+from attnrate.statistics import Interval, decades
 
 NOTHING = "–"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -89,7 +89,12 @@ def cell(value: Cell) -> str:
 
 
 def with_interval(value: Number | None, low: Number | None, high: Number | None) -> str:
-    """A number with its interval where it has one: 0.5 [0.4, 0.6]."""
+    """A number with its interval where it has one: 0.5 [0.4, 0.6].
+
+    Of an interval over two decades or more only its width is said.
+    """
+    if low is not None and high is not None and (wide := decades(low, high)) is not None:
+        return f"{number(value)} (interval over {wide} decades)"
     ends = number(low), number(high)
     return number(value) + ("" if NOTHING in ends else f" [{ends[0]}, {ends[1]}]")
 

@@ -6,7 +6,6 @@ from attnrate.errors import InputError
 from attnrate.models import Transformer
 from attnrate.models.positions import NoPosition
 from attnrate.targets import AttentionTarget, Target
-from attnrate.theory.compile import compile_target
 
 _WAY_OUT = "Use the recipe 'strong', or another model."
 
@@ -32,6 +31,9 @@ def compiled_within(target: Target, model: nn.Module, m_ff: int | None = None) -
             _WAY_OUT,
         )
     units = width if m_ff is None else m_ff
+    # imported here, since it needs much of scipy, and few fits begin with it
+    from attnrate.theory.compile import compile_target
+
     compiled = compile_target(target, model.m_h, units)
     needed = {"n": compiled.n, "m_v": compiled.m_v, "width": units}
     has = {"n": model.n, "m_v": model.m_v, "width": width}

@@ -24,6 +24,7 @@ from attnrate.figures.shades import shade_rules
 from attnrate.figures.style import COLOURS, css_variables, light_to_dark
 from attnrate.figures.svg import painted
 from attnrate.figures.words import cell, duration
+from attnrate.pages.formulas import formulas
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -161,7 +162,7 @@ def _environment(package: str) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell, "duration": duration}
+    environment.filters |= {"cell": cell, "duration": duration, "formulas": formulas}
     return environment
 
 

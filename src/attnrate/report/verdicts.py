@@ -78,7 +78,7 @@ def claims_table(records: Sequence[Record]) -> str:
 
 
 def print_verdicts(records: Sequence[Record], console: Console | None = None) -> None:
-    """Print every verdict with the number that decides, and for each failed experiment why.
+    """Print every verdict with the number that decides.
 
     On a terminal that is too narrow for the table, each claim is a line of its own, so that nothing
     is cut. Text from outside is neither markup nor a command to the terminal. The sentences of
@@ -98,8 +98,13 @@ def print_verdicts(records: Sequence[Record], console: Console | None = None) ->
             named = Text.assemble(_badge(claim), f": {clean(claim.name)}")
             number = _number(claim)
             console.print(named if number == NOTHING else named + Text(f", {number}"))
-    for said in filter(None, (about_unfinished(records), about_open(records))):
-        console.print(Text(clean(said)))
+    if about := about_unfinished(records):
+        console.print(Text(clean(about)))
+
+
+def print_failures(records: Sequence[Record], console: Console | None = None) -> None:
+    """Print for each failed experiment why it failed; a traceback keeps its own lines."""
+    console = console or Console()
     for record in records:
         if record.failed is not None:
             why = Text(clean_lines(record.failed))  # a traceback keeps its own lines

@@ -10,7 +10,8 @@
   `feedforward.py`, `smooth.py` and `fourier.py` for functions of one variable; `bounds.py` has
   Theorem 4.1, `bound_curve.py` its curve over the head size; `recurrent.py` has C_RNN.
 - `compile.py` writes a target into the weights of Eq. 5; `represent.py` (with `slots.py`) writes a
-  sequence map in the form of Eq. 8.
+  sequence map in the form of Eq. 8. `rank_one.py` (with `prony.py`) writes an equivariant map of
+  scalar tokens into Eq. 5 with m_h = 1, and `steepness.py` says how steep F must then be.
 - `propositions.py`, `permuting.py` and `invariants.py` test statements of the paper by runs; the
   result of each is a `Check` (`check.py`).
 """

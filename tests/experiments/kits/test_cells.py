@@ -165,3 +165,58 @@ def test_a_cell_whose_fits_all_diverged_is_not_one_that_was_not_run():
 def test_an_interval_without_seeds_is_neither_worse_nor_as_good():
     nothing = Interval(math.nan, math.nan, math.nan, 0)
     assert hurts(nothing, [], 1.0) == harmless(nothing, [], 1.0, 1.0) == "open"
+
+
+def measured(**altered: tuple[float, ...]) -> Measured:
+    """Table 2 with these errors of the strong recipe, and 1e-9 of each model without a change."""
+    done = [
+        *(
+            fit
+            for model in ("RNN", "Transformer")
+            for fit in fits(model, "original", "strong", 1e-9, 1e-9)
+        ),
+        *(
+            fit
+            for name, errors in altered.items()
+            for fit in fits(*name.split("_"), "strong", *errors)
+        ),
+    ]
+    return Measured(table2.TABLE, Fits(done))
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "errors", "said"),
+    [
+        ("RNN", "mixed", (1e-9, 1e-7), "the exact floor is zero and every fit reaches the paper's"),
+        ("Transformer", "permuted", (1e-10, 1e-8), "the mean ratio is at most 3 and every fit"),
+    ],
+)
+def test_a_verdict_against_its_interval_says_by_which_rule(
+    model: str, target: str, errors: tuple[float, ...], said: str
+) -> None:
+    found = measured(**{f"{model}_{target}": errors})
+    verdict = found.is_unhurt(model, target)
+    assert verdict == "holds"
+    ratio = found.ratio(model, target)
+    assert ratio.low < 3 < ratio.high
+    assert said in found.rule(model, target, verdict)
+    assert "both sides of 3" in found.rule(model, target, verdict)
+    hurt = found.is_hurt(model, target)
+    if hurt == "does not hold":
+        assert "paper prints for the original one" in found.rule(model, target, hurt)
+
+
+def test_a_verdict_with_its_interval_and_an_open_one_name_no_rule() -> None:
+    found = measured(RNN_mixed=(1e-9, 1.1e-9), Transformer_mixed=(1e-10, 1.0))
+    assert found.rule("RNN", "mixed", found.is_unhurt("RNN", "mixed")) == ""
+    assert found.is_hurt("Transformer", "mixed") == "open"
+    assert found.rule("Transformer", "mixed", "open") == ""
+
+
+def test_a_table_leaves_out_the_ends_of_an_interval_that_says_nothing() -> None:
+    found = measured(RNN_mixed=(1e-9, 1.0), Transformer_mixed=(1e-9, 1.1e-9))
+    table = found.table("Table", "")
+    rows = {row[:2]: row for row in table.rows}
+    low, high = table.columns.index("low"), table.columns.index("high")
+    assert rows["RNN", "mixed"][low] is rows["RNN", "mixed"][high] is None
+    assert rows["Transformer", "mixed"][low] < 1e-9 < rows["Transformer", "mixed"][high]

@@ -244,3 +244,22 @@ def test_translations_are_shown_with_the_signature():
 def test_translators_see_every_pair_once_as_their_verdicts_say(preset):
     for one in TRANSLATION.plan(preset):
         assert one.job.text.epochs == one.job.text.parts
+
+
+def test_translators_that_have_learned_nothing_are_not_listed():
+    whole = concluded("table1-translation", everything("table1-translation"))
+    assert [table.title for table in whole.tables][1:] == [
+        "BLEU of every model",
+        "Translations of test sentences, seed 0",
+    ]
+    assert "have not learned to translate" not in whole.tables[0].note
+    mute = [
+        done("table1-translation", kind, altered, 0, 0.0)
+        for kind in ("attention", "gru")
+        for altered in (False, True)
+    ]
+    (only,) = concluded("table1-translation", mute).tables
+    assert "4 of 4 models have a BLEU of 0.00" in only.note
+    spoken = [*mute[1:], done("table1-translation", "attention", False, 0, 0.8)]
+    listed = concluded("table1-translation", spoken).tables[1]
+    assert {row[:2] for row in listed.rows} == {("Transformer", "original")}

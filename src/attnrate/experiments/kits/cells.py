@@ -237,6 +237,23 @@ class Measured:
         paper = self.printed(model, ORIGINAL), self.printed(model, altered)
         return harmless(ratio, found, *paper, self.floor(model, altered))
 
+    def rule(self, model: str, altered: str, verdict: Verdict) -> str:
+        """Say by which rule `is_hurt` or `is_unhurt` decides where the interval does not; or ""."""
+        ratio = self.ratio(model, altered)
+        if verdict == "open" or not ratio.low < MATTERS < ratio.high:
+            return ""
+        said = f"The interval has ratios on both sides of {MATTERS:g}; what decides is that "
+        if verdict == "does not hold":
+            return (
+                f"{said}the mean ratio is at most {MATTERS:g} and that every fit on the {altered} "
+                "target reaches the error that the paper prints for the original one, "
+                f"{self.printed(model, ORIGINAL):.3g}."
+            )
+        reached = f"every fit reaches the paper's error, {self.printed(model, altered):.3g}"
+        if self.floor(model, altered) == 0:
+            return f"{said}the exact floor is zero and {reached}: the target is learned."
+        return f"{said}the mean ratio is at most {MATTERS:g} and {reached}."
+
     def reached_sentence(self) -> str:
         """Say in how many cells the strong recipe reaches the paper's error; name the others."""
         below, wording = 0, []
@@ -263,13 +280,20 @@ class Measured:
         return f"{said} cells" + (": " + "; ".join(wording) if wording else "") + "."
 
     def error_claim(
-        self, name: str, place: str, statement: str, model: str, target: str, verdict: Verdict
+        self,
+        name: str,
+        place: str,
+        statement: str,
+        model: str,
+        target: str,
+        verdict: Verdict,
+        more: str = "",
     ) -> Claim:
-        """Make a claim that the error of one cell decides."""
+        """Make a claim that the error of one cell decides; `more` is added to its evidence."""
         evidence = (
             f"Its error is {_by_recipe(self.error, model, target)}; in the paper "
-            f"{self.printed(model, target):.3g}."
-        )
+            f"{self.printed(model, target):.3g}. {more}"
+        ).strip()
         error = self.error(model, target)
         return claim_of(self.of.name, name, place, statement, verdict, evidence, error)
 
@@ -312,7 +336,10 @@ class Measured:
         return contract.Conclusion(paragraphs, (figure,), tables, tuple(claims))
 
     def table(self, title: str, note: str) -> Table:
-        """Tabulate one row per cell and recipe: means, interval, extremes, paper, floor."""
+        """Tabulate one row per cell and recipe: means, interval, extremes, paper, floor.
+
+        The ends of an interval over two decades or more are left out.
+        """
         rows: list[tuple[Entry, ...]] = []
         for cell, recipe in itertools.product(self.of.cells, RECIPES):
             found = self._found(cell.model, cell.target, recipe)
@@ -323,7 +350,9 @@ class Measured:
             elif found:
                 stands = standing(cell, centre, floor) if recipe == "strong" else ""
                 ends = mean(found.errors).value, min(found.errors), max(found.errors)
-                rows.append((*place, *centre.limits, *ends, cell.paper, floor, stands))
+                value, low, high = centre.limits
+                interval = (low, high) if centre.decades is None else (None, None)
+                rows.append((*place, value, *interval, *ends, cell.paper, floor, stands))
         columns = ("model", "target", "recipe", "seeds", "geometric mean", "low", "high", "mean")
         more = ("least", "largest", "the paper", "exact floor", "strong and the paper")
         return Table(title, columns + more, tuple(rows), note)

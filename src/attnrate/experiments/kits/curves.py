@@ -89,7 +89,7 @@ class TheoryOutcome(Outcome):
         return {m_h: Row(*row) for m_h, *row in zip(*astuple(self), strict=True)}
 
 
-class Theory(SpectralWork, work="fig1.theory"):
+class Theory(SpectralWork, work="fig1.theory", trains=False):
     """Bounds and compiled errors of one target for every head size, with exact bases."""
 
     m_h: tuple[int, ...]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import stats
 
 from attnrate.experiments.contract import Done, select
 from attnrate.figures.figure import Cell, Curves, Series, Style, Table
@@ -165,13 +164,17 @@ def slope_of(found: Sequence[tuple[int, float]], least: int = 2) -> Interval:
 
 
 def curve(label: str, points: Sequence[tuple[float, Interval]], group: str | None = None) -> Series:
-    """Make a curve of measured values with their intervals."""
+    """Make a curve of measured values with their intervals.
+
+    An interval over two decades or more is not drawn: it would only stretch the axis.
+    """
+    drawn = [one.decades is None for _, one in points]
     return Series(
         label,
         tuple(x for x, _ in points),
         tuple(one.value for _, one in points),
-        tuple(one.low for _, one in points),
-        tuple(one.high for _, one in points),
+        tuple(one.low if d else math.nan for (_, one), d in zip(points, drawn, strict=True)),
+        tuple(one.high if d else math.nan for (_, one), d in zip(points, drawn, strict=True)),
         group=group,
     )
 
@@ -260,6 +263,8 @@ def fit_power_law(
     x, values = np.asarray(m, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 4 or len(set(x.tolist())) < 3:
         return None
+    from scipy import stats  # half a second, which other commands need not spend
+
     weight = values**-2.0 if relative else np.ones_like(values)
     powers = x ** -_EXPONENTS[:, None]
     centres, centre = powers @ weight / weight.sum(), float(values @ weight / weight.sum())

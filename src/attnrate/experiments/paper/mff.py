@@ -70,7 +70,7 @@ class CompiledOutcome(contract.Outcome):
     printed: tuple[float, ...]
 
 
-class Compiled(spectral.SpectralWork, work="mff.compiled"):
+class Compiled(spectral.SpectralWork, work="mff.compiled", trains=False):
     """A job: the Transformer that the proof compiles for one head size, for every m_ff."""
 
     m_h: int
@@ -107,7 +107,7 @@ class SplitOutcome(contract.Outcome):
     root_bound: tuple[float, ...]
 
 
-class Split(spectral.SpectralWork, work="mff.split"):
+class Split(spectral.SpectralWork, work="mff.split", trains=False):
     """A job: the split of a number of parameters into m_h and m_ff by the rigorous bound."""
 
     parameters: tuple[int, ...]

@@ -144,7 +144,7 @@ class ExampleOutcome(contract.Outcome):
     after_gauge: Sigma
 
 
-class Example(contract.Work, work="mixing_rank.example"):
+class Example(contract.Work, work="mixing_rank.example", trains=False):
     """A job: the example of App. D.3, Eq. 100, and its mixing with θ = 1, Eq. 101."""
 
     def run(self) -> ExampleOutcome:
@@ -190,7 +190,7 @@ class FiltersOutcome(contract.Outcome):
         return mean([tail_share(one.sigma, len(self.before)) for one in self.filters])
 
 
-class Filters(contract.Work, work="mixing_rank.filters"):
+class Filters(contract.Work, work="mixing_rank.filters", trains=False):
     """A job: the spectra of a coupling under random filters."""
 
     coupling: str
@@ -242,7 +242,7 @@ class DeconvolutionOutcome(contract.Outcome):
         return slope([x for x, _ in self.points], [left for _, left in self.points])
 
 
-class Deconvolution(contract.Work, work="mixing_rank.deconvolution"):
+class Deconvolution(contract.Work, work="mixing_rank.deconvolution", trains=False):
     """A job: random filters, undone by inverse filters of several lengths.
 
     Let z = (1, θ)∗x, and let x^ be the inverse filter applied to z. The remaining error is the

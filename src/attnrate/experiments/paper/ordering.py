@@ -199,7 +199,7 @@ class FloorOutcome(Outcome):
         return f"{self.floor:.3g} ± {self.floor_error:.1g}"
 
 
-class Floor(Work, work="ordering.floor"):
+class Floor(Work, work="ordering.floor", trains=False):
     """A job: the least error of any causal model on a target."""
 
     variant: str

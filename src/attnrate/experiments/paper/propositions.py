@@ -43,7 +43,7 @@ class ChecksOutcome(contract.Outcome):
     checks: tuple[Check, ...]
 
 
-class Checks(contract.Work, work="propositions.checks"):
+class Checks(contract.Work, work="propositions.checks", trains=False):
     """A job that runs all checks, which takes a few seconds."""
 
     def run(self) -> ChecksOutcome:

@@ -513,7 +513,15 @@ def conclude_translation(results: contract.Results) -> contract.Conclusion:
     first = done[0].outcome
     known = "the documented test set" if first.documented else "not the documented test set"
     note = f"{first.moved.count} of {first.tests} test sentences, {known}."
-    return said.conclusion(results, note, (_whole(done), _samples(done)))
+    every = [found for one in done for found in _translated(one).values()]
+    mute = [found for found in every if not _speaks(found)]
+    if mute:
+        note += (
+            f" {len(mute)} of {len(every)} models have a BLEU of 0.00: they have not learned to "
+            "translate, and their scores and translations are not listed."
+        )
+    tables = () if len(mute) == len(every) else (_whole(done), _samples(done))
+    return said.conclusion(results, note, tables)
 
 
 def _translated(one: contract.Done[Text, TextOutcome]) -> dict[Way, TextScores]:
@@ -521,11 +529,18 @@ def _translated(one: contract.Done[Text, TextOutcome]) -> dict[Way, TextScores]:
     return _by_way(one.job.text.altered, found, found.continued, found.untuned, found.tuned)
 
 
+def _speaks(scores: TextScores) -> bool:
+    """Whether a model has a score that is not shown as 0.00."""
+    return max(scores.bleu, scores.moved.bleu) >= 0.005
+
+
 def _whole(done: Sequence[contract.Done[Text, TextOutcome]]) -> Table:
     """Tabulate the BLEU of all test sentences, with sacrebleu's interval over sentences."""
     rows: list[tuple[Cell, ...]] = []
     for one in done:
         for way, scores in _translated(one).items():
+            if not _speaks(scores):
+                continue
             wording = [f"{e.bleu:.2f} ± {e.bleu_half:.2f}" for e in (scores, scores.moved)]
             rows.append((TRANSLATIONS.name_of(one.job.text), WAYS[way], one.job.seed, *wording))
     return Table(
@@ -546,7 +561,7 @@ def _samples(done: Sequence[contract.Done[Text, TextOutcome]]) -> Table:
         for one in shown:
             name = TRANSLATIONS.name_of(one.job.text)
             for way, scores in _translated(one).items():
-                if name != RIVAL or way == "original":
+                if _speaks(scores) and (name != RIVAL or way == "original"):
                     words = scores.samples[place][2].split()
                     cut = [word if len(word) <= _WORD else word[:_WORD] + "…" for word in words]
                     rows.append((f"{name}, {WAYS[way]}", " ".join(cut)))

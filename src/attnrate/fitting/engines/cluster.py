@@ -71,6 +71,8 @@ class Cluster:
                     **({} if self._address else here),
                 )
         except (ConnectionError, RuntimeError, ValueError, OSError) as problem:
+            # after a failed ray:// Ray would take every later session for one of a client
+            self.ray.shutdown()
             where = f"at {self._address}" if self._address else "on this machine"
             raise WorkerError(
                 f"Ray cannot be reached {where}: {problem}. Start it (ray start --head), or use "
