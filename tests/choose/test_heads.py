@@ -32,6 +32,12 @@ def test_the_smallest_head_that_is_no_worse_than_the_largest_is_advised() -> Non
     assert found.to_frame()["m_h"].tolist() == [1, 2, 4, 8, 16]
 
 
+def test_a_size_below_one_that_is_worse_was_lucky_and_is_not_advised() -> None:
+    found = heads_of(fits({1: 1.0, 2: 1.3, 4: 1.0, 8: 1.0, 16: 1.0}), "transformer")
+    assert [each.enough for each in found.sizes] == [True, False, True, True, True]
+    assert found.advised == 4
+
+
 def test_an_error_far_above_that_of_the_largest_is_not_enough_however_wide_its_interval() -> None:
     wide = [row("transformer", 0, seed, [1.0, 30.0 * seed], 1) for seed in (0, 1)]
     largest = [row("transformer", 0, seed, [1.0, 1.0], 16) for seed in (0, 1)]

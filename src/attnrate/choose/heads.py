@@ -87,8 +87,17 @@ class Heads(Shown):
 
     @property
     def advised(self) -> int | None:
-        """The smallest size that is no worse than the largest; None if the largest diverged."""
-        return next((each.m_h for each in self.sizes if each.enough), None)
+        """The smallest size that is no worse than the largest, like all sizes above it.
+
+        A small size that is as good while a larger one is worse was lucky with its seeds. None if
+        the largest diverged.
+        """
+        found = None
+        for each in reversed(self.sizes):
+            if not each.enough:
+                break
+            found = each.m_h
+        return found
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row for each head size, the smallest first."""
