@@ -20,10 +20,11 @@ import torch
 
 import attnrate as ar
 from _choose_peer_run import Watch
-from _choose_real import FRESH, Budget, Task, learned_from, samples_of
+from _choose_real import FRESH, Budget, Task, samples_of
 from attnrate.choose.contender import Shape, contender
 from attnrate.choose.folds import Fold
 from attnrate.choose.jobs import folded
+from attnrate.choose.on_folds import learned_from
 from attnrate.choose.planning import PARAMETERS
 from attnrate.choose.samples import Samples
 from attnrate.choose.training import fit_on

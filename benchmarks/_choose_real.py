@@ -14,24 +14,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 import _report
 import attnrate as ar
 from attnrate.choose.comparing import errors_of, paired
 from attnrate.choose.data import from_frame
-from attnrate.choose.folds import Fold
-from attnrate.choose.jobs import Place, RaceJob, Row, by_contender, folded, run_jobs
-from attnrate.choose.judging import judged
+from attnrate.choose.jobs import Place, Row, by_contender, run_jobs
 from attnrate.choose.ladder import Ladder, ladder
+from attnrate.choose.on_folds import rung_rows
 from attnrate.choose.outliers import bounds_of, drawn_in
-from attnrate.choose.predictor import Predictor
-from attnrate.choose.race import Race, race_jobs, race_of
-from attnrate.choose.rung_model import RungModel
+from attnrate.choose.race import Race, least_squares_of, race_jobs, race_of
 from attnrate.choose.rungs import Class
 from attnrate.choose.samples import Samples
-from attnrate.choose.training import Raced
-from attnrate.choose.verdict import Conclusion, by_ladder, by_race, promising
+from attnrate.choose.verdict import CURVED, Conclusion, by_ladder, by_race, promising
 from attnrate.data.series_table import SERIES
 
 #: Series that are left out: the shortest, and two of which missing hours or values leave little
@@ -159,7 +154,7 @@ def answer_of(found: Ladder, ran: Race) -> Answer:
     enough, said = said.enough, by_race(said, ran, None)
     if said.verdict == "cannot-tell":
         return Answer(said, True, "", ())
-    if said.verdict in ("nothing", "memoryless") or ran.cheapest is None:
+    if ran.solved or said.verdict in ("nothing", "memoryless") or ran.cheapest is None:
         return Answer(said, True, enough, (enough, *ran.tied))
     return Answer(said, True, ran.cheapest.name, ran.tied)
 
@@ -167,37 +162,6 @@ def answer_of(found: Ladder, ran: Race) -> Answer:
 def contender_of(name: str) -> str:
     """The contender that stands for what was taken: the linear map for classes of linear maps."""
     return "linear" if name in LINEAR else name
-
-
-def rung_rows(samples: Samples, name: Class, budget: Budget) -> list[Row]:
-    """The least squares of a class, fitted on the training part of each fold, as rows of a race."""
-    rows = []
-    for number, fold in enumerate(folded(samples, budget.folds, 0)):
-        model = ladder(learned_from(samples, fold), progress=False).models[name]
-        found = judged(samples, fold.held, _OfLadder(model))
-        job = RaceJob("", name, None, 0, 0, 0, number, budget.folds, 0, 0)
-        rows.append(Row(job, Raced("done", 0, 0.0, 0, 0.0, 0, found)))
-    return rows
-
-
-class _OfLadder(Predictor):
-    """A class of the ladder that is called as the models of a race are."""
-
-    def __init__(self, model: RungModel) -> None:
-        torch.nn.Module.__init__(self)
-        self.rung = model
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(self.rung(x.numpy()))
-
-
-def learned_from(samples: Samples, fold: Fold) -> Samples:
-    """The samples of a fold's training part, without the rows that come after them."""
-    end = int(samples.starts[fold.train].max()) + samples.reach
-    one = samples
-    return replace(
-        one, x=one.x[:end], y=one.y[:end], time=one.time[:end], starts=one.starts[fold.train]
-    )
 
 
 def separated(ran: Race) -> bool:
@@ -247,6 +211,9 @@ def compared(
     seconds = time.process_time() - begun
     few = race_of(samples, quick, budget.steps, budget.seeds, budget.folds)
     many = race_of(samples, long, 0, budget.long_seeds, budget.folds)
+    enough = by_ladder(found).enough
+    if enough in CURVED:
+        few = replace(few, least_squares=least_squares_of(samples, enough, quick, few, 0, False))
     answer = answer_of(found, few)
     each = by_contender(long)
     assert many.best is not None
@@ -265,7 +232,9 @@ def compared(
         }
     taken: dict[str, Any] = {}
     if answer.taken:
-        own = each.get(answer.taken) or rung_rows(samples, answer.taken, budget)
+        own = each.get(answer.taken) or rung_rows(
+            samples, answer.taken, budget.folds, 0, progress=False
+        )
         taken = dict(zip(("regret", "low", "high"), beside(own, best), strict=True))
     raced = sum(row.raced.seconds for row in quick)
     return {

@@ -23,7 +23,6 @@ import _choose_whole as whole  # noqa: E402
 import choose as benchmark  # noqa: E402
 from _choose_truths import Set, within  # noqa: E402
 from attnrate.choose import choose as command  # noqa: E402
-from attnrate.choose.folds import rolling  # noqa: E402
 from attnrate.choose.ladder import Ladder, ladder  # noqa: E402
 from attnrate.choose.race import Race, Racer  # noqa: E402
 from attnrate.choose.samples import Samples  # noqa: E402
@@ -142,26 +141,6 @@ def line() -> Samples:
         y[t] = 0.5 * y[t - 1] + 0.3 * y[t - 2] + noise[t]
     task = real.Task("line", "y", 1, lambda: pd.DataFrame({"y": y}))
     return real.samples_of(task, real.Budget(rows=1500, window=4))
-
-
-def test_a_class_of_the_ladder_is_judged_as_least_squares_of_the_past(line: Samples) -> None:
-    rows = real.rung_rows(line, "filter", real.Budget(window=4))
-    for fold, found in zip(rolling(line, 2), rows, strict=True):
-        x = line.tokens(np.arange(line.count))[..., 0]
-        x = np.column_stack([x, np.ones(line.count)])
-        y = line.truth(np.arange(line.count))[:, 0, 0]
-        kept = np.linalg.lstsq(x[fold.train], y[fold.train])[0]
-        error = np.square(x[fold.held] @ kept - y[fold.held]).mean()
-        assert found.raced.judged is not None
-        assert found.raced.judged.mse == pytest.approx(error, rel=0.005)
-
-
-def test_what_a_class_learns_from_has_none_of_the_rows_held_out(line: Samples) -> None:
-    for fold in rolling(line, 2):
-        learned = real.learned_from(line, fold)
-        assert len(learned.x) <= line.starts[fold.held].min() + line.length
-        assert (learned.starts + learned.reach <= len(learned.x)).all()
-        assert learned.count == len(fold.train)
 
 
 @pytest.fixture(scope="module", params=["filter", "attention", "nothing"])

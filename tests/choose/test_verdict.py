@@ -174,14 +174,16 @@ def test_where_attention_is_surely_worse_a_short_memory_is_enough() -> None:
     assert gone.because[-1] == "No model with attention has a finite error."
 
 
-def test_models_that_leave_more_than_least_squares_have_not_been_trained_enough() -> None:
+def test_where_no_model_reaches_least_squares_the_ladder_has_the_last_word() -> None:
     race = raced(linear=2.0, gru=1.0, transformer=1.3)
     assert race.best is not None
-    share = race.best.share.value
-    for left, said in ((0.9 * share, True), (share, False)):
-        before = replace(PAIRWISE, left=Interval(left, left, left, 9))
-        because = by_race(before, race, None).because
-        assert any("more minutes may change the order" in each for each in because) == said
+    least = replace(race.best, difference=Interval(-0.5, -0.6, -0.4, 9), ratio=0.5)
+    said = by_race(PAIRWISE, replace(race, least_squares=least), None)
+    assert (said.verdict, said.enough) == ("pairwise", "pairwise")
+    assert "what least squares leave on the same folds" in said.because[-1]
+    require_sentences(said)
+    close = replace(least, difference=Interval(-0.005, -0.006, -0.004, 9), ratio=0.995)
+    assert by_race(PAIRWISE, replace(race, least_squares=close), None).verdict == "short-memory"
 
 
 def test_pairs_that_are_no_better_than_what_is_enough_are_no_reason_for_attention() -> None:

@@ -29,6 +29,7 @@ from attnrate.choose.rung_model import RungModel
 from attnrate.choose.samples import Samples
 from attnrate.choose.verdict import (
     ATTENTION,
+    CURVED,
     Conclusion,
     by_ladder,
     by_race,
@@ -326,10 +327,11 @@ def _parts(samples: Samples, effort: Effort, store: Path) -> _Parts:
         store=store,
         workers=effort.workers,
         progress=effort.progress,
+        rung=said.enough if said.enough in CURVED else None,
     )
     tried = None
     attention = [name for name in ATTENTION if name in ran.tied]
-    if with_heads and attention:
+    if with_heads and attention and not ran.solved:
         tried = heads(
             samples,
             steps,
@@ -346,7 +348,7 @@ def _parts(samples: Samples, effort: Effort, store: Path) -> _Parts:
     said = by_race(said, ran, tried) if said.verdict != "cannot-tell" else said
     if said.verdict == "cannot-tell":
         return _Parts(said, found, ran, tried)
-    if said.verdict in ("nothing", "memoryless") or ran.cheapest is None:
+    if ran.solved or said.verdict in ("nothing", "memoryless") or ran.cheapest is None:
         before = _of_ladder(samples, found, said)
         return _Parts(said, found, ran, tried, before.winner, None, before.model)
     winner = ran.cheapest.name

@@ -2,7 +2,9 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -16,6 +18,8 @@ from attnrate.choose.samples import Samples
 from attnrate.models.attention import Heads
 
 Tensor = torch.Tensor
+#: A function from tokens to outputs, in units of the data
+Forecast: TypeAlias = Callable[[Tensor], Tensor]
 
 #: Samples that are predicted at once
 _BATCH = 1024
@@ -63,7 +67,7 @@ def bundles(samples: Samples) -> Int64[np.ndarray, " samples"]:
 
 
 def judged(
-    samples: Samples, held: Int64[np.ndarray, " held"], predictor: Predictor
+    samples: Samples, held: Int64[np.ndarray, " held"], predictor: Forecast
 ) -> Judged | None:
     """Judge a model on held-out samples; none is left out.
 

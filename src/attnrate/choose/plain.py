@@ -61,6 +61,7 @@ def _ladder(ladder: "Ladder") -> Plain:
 
 
 def _race(race: "Race") -> Plain:
+    least = race.least_squares
     return {
         "steps": race.steps,
         "seeds": race.seeds,
@@ -68,6 +69,7 @@ def _race(race: "Race") -> Plain:
         "variance": _number(race.variance),
         "contenders": _rows(race.to_frame()),
         "failures": [*race.failures],
+        "least_squares": None if least is None else _number(least.share.value),
     }
 
 

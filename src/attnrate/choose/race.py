@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,9 @@ from attnrate.choose.jobs import (
     training_seconds,
 )
 from attnrate.choose.judging import constant_errors
+from attnrate.choose.on_folds import rung_rows
 from attnrate.choose.planning import BATCH, PARAMETERS
+from attnrate.choose.rungs import WORDS, Class
 from attnrate.choose.samples import Samples
 from attnrate.shown import Shown
 from attnrate.statistics import Interval
@@ -98,6 +100,8 @@ class Race(Shown):
         folds: The number of folds.
         variance: The held-out variance, what a share is a share of.
         failures: Why jobs failed that are no part of the result.
+        least_squares: What least squares leave on the same folds, of the class of the ladder that
+            is enough; None if they were not asked for, or had too few samples.
 
     Examples:
         >>> same = ar.Interval(0.0, 0.0, 0.0, 9)
@@ -118,6 +122,13 @@ class Race(Shown):
     folds: int
     variance: float
     failures: tuple[str, ...] = ()
+    least_squares: Racer | None = None
+
+    @property
+    def solved(self) -> bool:
+        """Whether least squares leave surely less than every model, by 1 % at least."""
+        least = self.least_squares
+        return least is not None and least.difference.high < 0 and least.ratio * SAME < 1
 
     @property
     def best(self) -> Racer | None:
@@ -206,6 +217,7 @@ def race(
     store: str | Path = "choose.sqlite",
     workers: int | None = None,
     progress: bool | None = None,
+    rung: Class | None = None,
 ) -> Race:
     """Let contenders learn the samples, with equally many parameters and steps.
 
@@ -224,6 +236,7 @@ def race(
         store: The SQLite file that keeps the results.
         workers: The number of fits at the same time. Default: one per core.
         progress: As in `sweep`.
+        rung: A class of the ladder whose least squares are judged on the same folds.
 
     Returns:
         The contenders with their errors and how they compare.
@@ -232,7 +245,61 @@ def race(
     jobs = race_jobs(samples, steps, seeds, folds, parameters, names, seed, batch)
     ran = run_jobs(samples, jobs, Place(engine, store, workers, progress))
     found = race_of(samples, ran.rows, steps, seeds, folds, seed)
-    return Race(found.racers, steps, seeds, folds, found.variance, ran.failures)
+    least = (
+        None if rung is None else least_squares_of(samples, rung, ran.rows, found, seed, progress)
+    )
+    return replace(found, failures=ran.failures, least_squares=least)
+
+
+def least_squares_of(
+    samples: Samples,
+    name: Class,
+    rows: Sequence[Row],
+    found: Race,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Racer | None:
+    """Compare the least squares of a class with the best model of a race, on its folds.
+
+    Args:
+        samples: The samples.
+        name: A class of the ladder that is the same at all times.
+        rows: The finished fits of the race.
+        found: The race.
+        seed: The seed by which a panel is divided into folds.
+        progress: As in `sweep`.
+
+    Returns:
+        What they leave; None if either has no finite error, or a fold too few samples.
+
+    """
+    if found.best is None:
+        return None
+    own = rung_rows(samples, name, found.folds, seed, progress)
+    errors = errors_of(own) if own else None
+    if errors is None:
+        return None
+    mse = errors.interval()
+    difference, ratio, tied = _compared(own, by_contender(rows)[found.best.name])
+    raced = [row.raced for row in own]
+    seconds = float(np.mean([each.seconds for each in raced]))
+    return Racer(
+        name,
+        f"least squares of {WORDS[name]}",
+        raced[0].parameters,
+        len(own),
+        0,
+        mse,
+        scaled(mse, found.variance),
+        difference,
+        ratio,
+        tied,
+        seconds,
+        float(np.mean([each.judged.inference for each in raced if each.judged is not None])),
+        seconds,
+        raced[0].memory,
+        tuple(each.rate for each in raced),
+    )
 
 
 def race_jobs(

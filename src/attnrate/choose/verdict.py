@@ -43,8 +43,6 @@ ATTENTION = ("transformer", "patches")
 #: A race is run if a class that is not linear may explain this share of what a simpler one leaves,
 #: be it sure or not
 _PROMISING = 0.02
-#: Models that leave this many times what least squares leave have not been trained enough
-_UNTRAINED = 1.05
 #: Per cent that are shown as 0
 _ROUNDING = 1e-6
 #: Drift from which no answer is given: filters fitted far away have surely more than this many
@@ -62,14 +60,12 @@ class Conclusion:
         verdict: The verdict.
         because: The reasons, as sentences with their numbers.
         enough: The simplest class of maps that no other beats; None where that cannot be told.
-        left: What that class leaves of the variance on what was held out; None where there is none.
 
     """
 
     verdict: Verdict
     because: tuple[str, ...]
     enough: Class | None
-    left: Interval | None = None
 
 
 def cannot_tell(reasons: tuple[str, ...]) -> Conclusion:
@@ -133,7 +129,7 @@ def by_ladder(ladder: Ladder) -> Conclusion:
             f"The data change somewhat with time: filters fitted far away have {_times(drift)} the "
             "error of those fitted nearby."
         )
-    return Conclusion(_OF[name], tuple(because), name, ladder[name].upper)
+    return Conclusion(_OF[name], tuple(because), name)
 
 
 def promising(ladder: Ladder, name: Class) -> bool:
@@ -165,11 +161,12 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
     if best is None or taken is None:
         return cannot_tell((*before.because, "In the race the training of every model diverged."))
     because = [*before.because, _best_of(race, best)]
-    if before.left is not None and best.share.value > _UNTRAINED * before.left.value:
+    if race.least_squares is not None and race.solved:
         because.append(
-            f"No model has reached what least squares leave ({share(before.left)}), in "
-            f"{race.steps:,} steps: more minutes may change the order of the models."
+            f"No model has reached, in {race.steps:,} steps, what least squares leave on the same "
+            f"folds: {share(race.least_squares.share)}. Take these, or give the race more minutes."
         )
+        return replace(before, because=tuple(because))
     tied = race.tied
     if "linear" in tied:
         because.append(
