@@ -14,7 +14,7 @@
   `least_squares` fit it, `judging` says what it does on held-out samples, `predictor` is the fitted
   model in units of the data, `winner` trains it on all samples.
 - The race: `jobs` are fits as jobs of a sweep, `planning` says how many steps fit into a time,
-  `comparing` compares errors in pairs, `race` compares contenders with each other and with least squares
+  `comparing` compares errors in pairs, `race` compares contenders, with least squares among them
   on its folds (`on_folds`); `heads` compares head sizes.
 - The answer: `verdict` concludes, `choose` is the one call over all of it, after `outliers` have
   been drawn in; `result` is what it gives, `using` predicts by it, `plain` makes JSON values of it,
