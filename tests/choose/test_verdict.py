@@ -161,6 +161,19 @@ def test_where_only_attention_is_tied_pairs_matter() -> None:
     require_sentences(said)
 
 
+def test_a_linear_map_that_is_far_from_the_best_is_no_answer_however_wide_its_interval() -> None:
+    race = raced(linear=1.3, gru=1.0, transformer=1.4)
+    racers = [replace(each, tied=each.tied or each.name == "linear") for each in race.racers]
+    wide = replace(race, racers=tuple(racers))
+    assert wide.tied == ("gru", "linear")
+    assert wide.cheapest is not None
+    assert wide.cheapest.name == "gru"
+    said = by_race(PAIRWISE, wide, None)
+    assert said.verdict == "short-memory"
+    assert any("The linear map has 1.3 times the error" in each for each in said.because)
+    require_sentences(said)
+
+
 def test_where_attention_is_surely_worse_a_short_memory_is_enough() -> None:
     said = by_race(PAIRWISE, raced(linear=2.0, gru=1.0, tcn=1.001, transformer=1.3), None)
     assert said.verdict == "short-memory"

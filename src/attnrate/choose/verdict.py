@@ -167,14 +167,20 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
             f"folds: {share(race.least_squares.share)}. Take these, or give the race more minutes."
         )
         return replace(before, because=tuple(because))
-    tied = race.tied
-    if "linear" in tied:
+    if taken.name == "linear":
         because.append(
             "No trained model is surely better than the linear map, which takes "
             f"{race.racer('linear').seconds:.2g} s."
         )
         simple = before.verdict if before.enough not in CURVED else "linear"
         return replace(before, verdict=simple, because=tuple(because))
+    # a wide interval can hold a linear map that is far from the best; it is not taken then
+    tied = [name for name in race.tied if name != "linear"]
+    if "linear" in race.tied:
+        because.append(
+            f"The linear map has {race.racer('linear').ratio:.3g} times the error, which these "
+            "data cannot tell from the best for sure."
+        )
     with_attention = [name for name in tied if name in ATTENTION]
     if len(tied) > 1:
         others = ", ".join(race.racer(name).title for name in tied if name != best.name)
