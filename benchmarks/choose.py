@@ -244,7 +244,7 @@ class Asked:
         sets: Drawn sets of each kind.
         stores: The folder of the stores of fits.
         peers: A Python that has the peers; None if there is none.
-        workers: The fits of `real` at the same time.
+        workers: The fits of `real` and `heads` at the same time.
         judge: Whether `real` and `regret` take the finished tasks alone and run none.
         keep: Writes what a part has found so far.
 
@@ -299,7 +299,7 @@ def heads(asked: Asked) -> Found:
         *drawn_sets(asked.quick, asked.stores),
         *real_sets(done, [known[task.name] for task in done], asked.stores),
     ):
-        rows.append(try_heads(one))
+        rows.append(try_heads(one, asked.workers))
         print(f"  {one.name}: {rows[-1]}", flush=True)
         asked.keep("heads", of_heads(rows))
     return of_heads(rows)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from made_samples import row, series
 
-from attnrate.choose.heads import head_jobs, heads_of
+from attnrate.choose.heads import Heads, head_jobs, heads_of
 from attnrate.choose.judging import spectra_of
 from attnrate.choose.planning import head_sizes
 from attnrate.choose.race import race_jobs
@@ -44,6 +44,24 @@ def test_an_error_far_above_that_of_the_largest_is_not_enough_however_wide_its_i
     found = heads_of([*wide, *largest], "transformer")
     assert found.sizes[0].difference.low < 0
     assert found.advised == 16
+
+
+def test_a_size_whose_interval_reaches_beyond_a_tenth_more_is_not_shown_to_be_enough() -> None:
+    def beside_ones(errors: list[float]) -> Heads:
+        small, large = (
+            [row("transformer", 0, seed, values, m_h) for seed in (0, 1)]
+            for m_h, values in ((1, errors), (16, [1.0, 1.0]))
+        )
+        return heads_of([*small, *large], "transformer")
+
+    narrow, wide = beside_ones([1.0, 1.0]), beside_ones([0.5, 1.5])
+    assert narrow.sizes[0].ratio_high == pytest.approx(1)
+    assert narrow.advised == 1
+    # the same mean, and an interval that holds 0 but shows nothing
+    assert wide.sizes[0].ratio == pytest.approx(1)
+    assert wide.sizes[0].difference.low < 0 < wide.sizes[0].difference.high
+    assert wide.sizes[0].ratio_high > 1.1
+    assert wide.advised == 16
 
 
 def test_where_the_largest_diverged_nothing_is_advised() -> None:

@@ -20,7 +20,8 @@ from attnrate.statistics import Interval
 if TYPE_CHECKING:
     import pandas as pd
 
-#: An advised size has at most this many times the error of the largest, whatever its interval
+#: The error of an advised size is surely at most this many times that of the largest: its interval
+#: ends below. That an interval holds 0 shows nothing, as a wide one does so for any size.
 _MOST = 1.1
 
 
@@ -34,13 +35,16 @@ class HeadSize:
         mse: The held-out error in units of the data, with its interval; not known if all diverged.
         difference: The error minus that of the largest size, paired by fold, seed and unit.
         ratio: The error beside that of the largest size.
-        enough: Whether it is no worse than the largest: the interval of the difference holds 0 or
-            ends below it, or the ratio is below 1.01; and the ratio is at most 1.1.
+        enough: Whether it is shown to be no worse than the largest: the interval of the difference
+            holds 0 or ends below it, or the ratio is below 1.01; and the interval of the ratio ends
+            at 1.1 or below. Where seeds or data differ too much to show it, it is not enough.
         diverged: The number of its fits that diverged.
+        ratio_high: The upper end of the interval of the ratio; nan if it has none.
 
     Examples:
         >>> error, more = ar.Interval(0.51, 0.49, 0.53, 9), ar.Interval(0.01, -0.01, 0.03, 9)
-        >>> size = ar.HeadSize(2, 5700, error, more, ratio=1.02, enough=True, diverged=0)
+        >>> size = ar.HeadSize(2, 5700, error, more, ratio=1.02, enough=True, diverged=0,
+        ...                    ratio_high=1.06)
         >>> size.m_h, size.enough
         (2, True)
 
@@ -53,6 +57,7 @@ class HeadSize:
     ratio: float
     enough: bool
     diverged: int
+    ratio_high: float = math.nan
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,10 +92,10 @@ class Heads(Shown):
 
     @property
     def advised(self) -> int | None:
-        """The smallest size that is no worse than the largest, like all sizes above it.
+        """The smallest size that is shown to be no worse than the largest, like all above it.
 
-        A small size that is as good while a larger one is worse was lucky with its seeds. None if
-        the largest diverged.
+        A small size that is as good while a larger one is worse was lucky with its seeds. The
+        largest itself where nothing is shown; None if it diverged.
         """
         found = None
         for each in reversed(self.sizes):
@@ -112,6 +117,7 @@ class Heads(Shown):
                     "mse_low": each.mse.low,
                     "mse_high": each.mse.high,
                     "ratio": each.ratio,
+                    "ratio_high": each.ratio_high,
                     "difference": each.difference.value,
                     "difference_low": each.difference.low,
                     "difference_high": each.difference.high,
@@ -208,12 +214,13 @@ def heads_of(rows: Sequence[Row], name: str) -> Heads:
 def _size(m_h: int, rows: list[Row], largest: list[Row]) -> HeadSize:
     unknown = Interval(math.nan, math.nan, math.nan, 0)
     found, beside, apart = errors_of(rows), errors_of(largest), paired(rows, largest)
-    difference, ratio, enough = unknown, math.nan, False
+    difference, ratio, high, enough = unknown, math.nan, math.nan, False
     if beside is not None and apart is not None:
         difference = apart.interval()
-        ratio = 1 + difference.value / beside.mean if beside.mean > 0 else math.nan
+        if beside.mean > 0:
+            ratio, high = (1 + end / beside.mean for end in (difference.value, difference.high))
         close = not difference.low > 0 or ratio < SAME
-        enough = rows is largest or (close and ratio <= _MOST)
+        enough = rows is largest or (close and high <= _MOST)
     return HeadSize(
         m_h,
         rows[0].raced.parameters,
@@ -222,4 +229,5 @@ def _size(m_h: int, rows: list[Row], largest: list[Row]) -> HeadSize:
         ratio,
         enough,
         sum(row.raced.status == "diverged" for row in rows),
+        high,
     )

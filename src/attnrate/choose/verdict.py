@@ -201,12 +201,7 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
             f"within 2 % of the best is {taken.title}."
         )
     if heads is not None and heads.advised is not None:
-        largest = heads.sizes[-1]
-        found = next(size for size in heads.sizes if size.m_h == heads.advised)
-        because.append(
-            f"Heads of size m_h = {heads.advised} are enough: their error is {found.ratio:.3g} "
-            f"times that of m_h = {largest.m_h}."
-        )
+        because.append(_heads(heads, heads.advised))
     return replace(before, verdict=verdict, because=tuple(because))
 
 
@@ -229,6 +224,20 @@ def _behind(race: Race) -> str:
         return "No model with attention has a finite error."
     first = min(rest, key=lambda each: each.mse.value)
     return f"Attention is surely worse: {first.title} has {first.ratio:.3g} times the error."
+
+
+def _heads(heads: Heads, advised: int) -> str:
+    largest = heads.sizes[-1].m_h
+    if advised == largest:
+        return (
+            f"No smaller head is shown to be as good as that of m_h = {largest}; more minutes or "
+            "more seeds may show it."
+        )
+    found = next(size for size in heads.sizes if size.m_h == advised)
+    return (
+        f"Heads of size m_h = {advised} are enough: their error is {found.ratio:.3g} times that of "
+        f"m_h = {largest}, and surely at most {found.ratio_high:.3g} times."
+    )
 
 
 def _order(ladder: Ladder, name: Class) -> int:

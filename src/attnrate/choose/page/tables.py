@@ -108,7 +108,7 @@ def heads_table(heads: Heads) -> Table:
     """
     largest = heads.sizes[-1].m_h
     columns = (
-        *("m_h", "parameters", f"error beside m_h = {largest}"),
+        *("m_h", "parameters", f"error beside m_h = {largest}", "surely at most"),
         *("difference of the error", "enough", "diverged fits"),
     )
     rows = tuple(
@@ -116,6 +116,7 @@ def heads_table(heads: Heads) -> Table:
             each.m_h,
             each.parameters,
             number(each.ratio),
+            number(each.ratio_high),
             _interval(each.difference),
             "yes" if each.enough else "no",
             each.diverged,

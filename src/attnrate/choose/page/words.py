@@ -63,7 +63,8 @@ _MEANINGS = (
         "heads",
         "Head size m_h",
         "How many numbers a head of attention compares tokens by. Larger heads cost memory and "
-        "time; enough is the smallest size whose error is not surely larger.",
+        "time; a size is enough if its error is not surely larger than that of the largest, and "
+        "surely at most 1.1 times as large.",
     ),
     (
         "kernel",
