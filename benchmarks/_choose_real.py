@@ -26,7 +26,7 @@ from attnrate.choose.outliers import bounds_of, drawn_in
 from attnrate.choose.race import Race, least_squares_of, race_jobs, race_of
 from attnrate.choose.rungs import Class
 from attnrate.choose.samples import Samples
-from attnrate.choose.verdict import CURVED, Conclusion, by_ladder, by_race, promising
+from attnrate.choose.verdict import Conclusion, by_ladder, by_race, promising
 from attnrate.data.series_table import SERIES
 
 #: Series that are left out: the shortest, and two of which missing hours or values leave little
@@ -212,7 +212,7 @@ def compared(
     few = race_of(samples, quick, budget.steps, budget.seeds, budget.folds)
     many = race_of(samples, long, 0, budget.long_seeds, budget.folds)
     enough = by_ladder(found).enough
-    if enough in CURVED:
+    if enough in found.models:
         few = replace(few, least_squares=least_squares_of(samples, enough, quick, few, 0, False))
     answer = answer_of(found, few)
     each = by_contender(long)

@@ -199,6 +199,23 @@ def test_where_no_model_reaches_least_squares_the_ladder_has_the_last_word() -> 
     assert by_race(PAIRWISE, replace(race, least_squares=close), None).verdict == "short-memory"
 
 
+def test_a_linear_map_that_surely_leaves_less_than_the_class_of_the_ladder_is_the_answer() -> None:
+    race = raced(linear=1.0, gru=1.5)
+    assert race.best is not None
+    before = Conclusion("memoryless", ("A map of the token now leaves 40 %.",), "memoryless linear")
+    worse = replace(race.best, difference=Interval(0.07, 0.05, 0.09, 9), ratio=1.07)
+    said = by_race(before, replace(race, least_squares=worse), None)
+    assert said.verdict == "linear"
+    assert "surely better than what the ladder takes for enough" in said.because[-1]
+    require_sentences(said)
+    for unsure in (
+        replace(worse, difference=Interval(0.07, -0.01, 0.15, 9)),
+        replace(worse, difference=Interval(0.005, 0.004, 0.006, 9), ratio=1.005),
+    ):
+        assert by_race(before, replace(race, least_squares=unsure), None).verdict == "memoryless"
+    assert by_race(before, race, None).verdict == "memoryless"
+
+
 def test_pairs_that_are_no_better_than_what_is_enough_are_no_reason_for_attention() -> None:
     # functions of single tokens lose to pairs, and neither is surely better than the filter
     found = by_ladder(

@@ -29,7 +29,6 @@ from attnrate.choose.rung_model import RungModel
 from attnrate.choose.samples import Samples
 from attnrate.choose.verdict import (
     ATTENTION,
-    CURVED,
     Conclusion,
     by_ladder,
     by_race,
@@ -327,7 +326,7 @@ def _parts(samples: Samples, effort: Effort, store: Path) -> _Parts:
         store=store,
         workers=effort.workers,
         progress=effort.progress,
-        rung=said.enough if said.enough in CURVED else None,
+        rung=said.enough if said.enough in found.models else None,
     )
     tried = None
     attention = [name for name in ATTENTION if name in ran.tied]

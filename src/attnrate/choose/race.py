@@ -131,6 +131,12 @@ class Race(Shown):
         return least is not None and least.difference.high < 0 and least.ratio * SAME < 1
 
     @property
+    def outrun(self) -> bool:
+        """Whether least squares leave surely more than the best model, by 1 % at least."""
+        least = self.least_squares
+        return least is not None and least.difference.low > 0 and least.ratio >= SAME
+
+    @property
     def best(self) -> Racer | None:
         """The contender with the least error; None if all diverged."""
         first = self.racers[0] if self.racers else None

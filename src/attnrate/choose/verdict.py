@@ -161,6 +161,7 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
     if best is None or taken is None:
         return cannot_tell((*before.because, "In the race the training of every model diverged."))
     because = [*before.because, _best_of(race, best)]
+    verdict: Verdict
     if race.least_squares is not None and race.solved:
         because.append(
             f"No model has reached, in {race.steps:,} steps, what least squares leave on the same "
@@ -172,8 +173,15 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
             "No trained model is surely better than the linear map, which takes "
             f"{race.racer('linear').seconds:.2g} s."
         )
-        simple = before.verdict if before.enough not in CURVED else "linear"
-        return replace(before, verdict=simple, because=tuple(because))
+        if race.outrun and race.least_squares is not None:
+            least = race.least_squares
+            because.append(
+                f"It is surely better than what the ladder takes for enough: {least.title} leave "
+                f"{share(least.share)} on the same folds."
+            )
+        linear = race.outrun or before.enough in CURVED
+        verdict = "linear" if linear else before.verdict
+        return replace(before, verdict=verdict, because=tuple(because))
     # a wide interval can hold a linear map that is far from the best; it is not taken then
     tied = [name for name in race.tied if name != "linear"]
     if "linear" in race.tied:
@@ -185,7 +193,6 @@ def by_race(before: Conclusion, race: Race, heads: Heads | None) -> Conclusion:
     if len(tied) > 1:
         others = ", ".join(race.racer(name).title for name in tied if name != best.name)
         because.append(f"As good within the interval, or within 1 %: {others}.")
-    verdict: Verdict
     if not with_attention:
         verdict = "short-memory"
         because.append(_behind(race))
