@@ -13,7 +13,7 @@ from attnrate.choose.comparing import errors_of
 from attnrate.choose.contender import contender
 from attnrate.choose.heads import heads
 from attnrate.choose.jobs import Place, run_jobs
-from attnrate.choose.planning import PARAMETERS
+from attnrate.choose.planning import Course
 from attnrate.choose.race import race_jobs
 from attnrate.choose.samples import Samples
 from attnrate.choose.verdict import ATTENTION
@@ -80,16 +80,9 @@ def real_sets(tasks: list[Task], rows: list[dict[str, Any]], stores: Path) -> It
 def try_heads(one: Tried, workers: int) -> dict[str, Any]:
     """Ask for advice, then fit the advised and the largest size with fresh seeds."""
     budget, samples, name = one.budget, one.samples, one.contender
-    counts = (budget.steps, budget.seeds, budget.folds, PARAMETERS)
-    found = heads(
-        samples,
-        *counts,
-        name=name,
-        batch=budget.batch,
-        store=one.store,
-        workers=workers,
-        progress=False,
-    )
+    course = Course(budget.steps, budget.seeds, budget.folds, batch=budget.batch)
+    place = Place(store=one.store, workers=workers, progress=False)
+    found = heads(samples, course, place, name)
     largest, advised = contender(name).m_h, found.advised
     row: dict[str, Any] = {
         **{"set": one.name, "kind": one.kind, "contender": name, "budget": asdict(budget)},
@@ -98,10 +91,9 @@ def try_heads(one: Tried, workers: int) -> dict[str, Any]:
     }
     if advised is None:
         return row
-    fresh = (budget.steps, budget.long_seeds, budget.folds, PARAMETERS)
-    asked = race_jobs(samples, *fresh, [name], FRESH, budget.batch)
+    asked = race_jobs(samples, replace(course, seeds=budget.long_seeds, seed=FRESH), [name])
     jobs = [replace(job, m_h=m_h) for m_h in sorted({advised, largest or 1}) for job in asked]
-    ran = run_jobs(samples, jobs, Place(store=one.store, workers=workers, progress=False))
+    ran = run_jobs(samples, jobs, place)
     if ran.failures:
         raise RuntimeError(f"{one.name}: {ran.failures}")
     each = {m_h: [row for row in ran.rows if row.job.m_h == m_h] for m_h in (advised, largest)}

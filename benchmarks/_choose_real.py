@@ -23,6 +23,7 @@ from attnrate.choose.jobs import Place, Row, by_contender, run_jobs
 from attnrate.choose.ladder import Ladder, ladder
 from attnrate.choose.on_folds import rung_rows
 from attnrate.choose.outliers import bounds_of, drawn_in
+from attnrate.choose.planning import Course
 from attnrate.choose.race import Race, least_squares_of, race_jobs, race_of
 from attnrate.choose.rungs import Class
 from attnrate.choose.samples import Samples
@@ -74,6 +75,17 @@ class Budget:
     seeds: int = 3
     times: int = 10
     long_seeds: int = 5
+
+    @property
+    def quick(self) -> Course:
+        """How much the race of the quick answer trains."""
+        return Course(self.steps, self.seeds, self.folds, batch=self.batch)
+
+    @property
+    def long(self) -> Course:
+        """How much the long race trains, with other seeds."""
+        steps = self.times * self.steps
+        return Course(steps, self.long_seeds, self.folds, seed=FRESH, batch=self.batch)
 
 
 #: The budget of --quick
@@ -185,15 +197,7 @@ def beside(rows: list[Row], best: list[Row]) -> tuple[float, float, float]:
 def run_task(task: Task, budget: Budget, store: Path, workers: int = 1) -> dict[str, Any]:
     """Run both races of a task, as far as its store does not have them, and compare."""
     samples = samples_of(task, budget)
-    quick = race_jobs(samples, budget.steps, budget.seeds, budget.folds, batch=budget.batch)
-    long = race_jobs(
-        samples,
-        budget.times * budget.steps,
-        budget.long_seeds,
-        budget.folds,
-        seed=FRESH,
-        batch=budget.batch,
-    )
+    quick, long = (race_jobs(samples, course) for course in (budget.quick, budget.long))
     # in one sweep, whose workers are begun once
     ran = run_jobs(samples, [*quick, *long], Place(store=store, workers=workers, progress=False))
     if ran.failures:
@@ -209,8 +213,8 @@ def compared(
     begun = time.process_time()
     found = ladder(samples, progress=False)
     seconds = time.process_time() - begun
-    few = race_of(samples, quick, budget.steps, budget.seeds, budget.folds)
-    many = race_of(samples, long, 0, budget.long_seeds, budget.folds)
+    few = race_of(samples, quick, budget.quick)
+    many = race_of(samples, long, replace(budget.long, seed=0))
     enough = by_ladder(found).enough
     if enough in found.models:
         few = replace(few, least_squares=least_squares_of(samples, enough, quick, few, 0, False))

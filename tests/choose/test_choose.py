@@ -13,7 +13,7 @@ import pytest
 
 import attnrate as ar
 from attnrate.choose import planning
-from attnrate.choose.planning import LEAST, MOST, planned_seconds, planned_steps
+from attnrate.choose.planning import LEAST, MOST, Course, planned_seconds, planned_steps
 from attnrate.choose.samples import Samples
 from attnrate.errors import WorkerError
 from attnrate.fitting.engines import Outcome
@@ -197,8 +197,8 @@ def test_planned_seconds_are_those_that_the_steps_were_planned_for() -> None:
     steps = planned_steps(samples, 2.0)
     assert LEAST < steps < MOST
     # whole steps: less than one step short of it
-    short = 120 - planned_seconds(samples, steps)
-    assert 0 <= short < planned_seconds(samples, 1)
+    short = 120 - planned_seconds(samples, Course(steps))
+    assert 0 <= short < planned_seconds(samples, Course(1))
 
 
 def test_the_plan_is_said_before_the_first_fit(

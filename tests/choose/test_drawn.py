@@ -12,6 +12,7 @@ from made_samples import row, series
 
 from attnrate.choose.drawn import _scale, figures_of, kernel_figure, ladder_figure, race_figure
 from attnrate.choose.kernel import Kernel
+from attnrate.choose.planning import Course
 from attnrate.choose.race import race_of
 from attnrate.choose.result import Choice
 from attnrate.errors import InputError
@@ -134,7 +135,7 @@ def test_heads_show_each_size_what_is_enough_and_the_spectrum_without_rounding(
 
 def test_a_race_in_which_all_diverged_has_no_picture_of_its_own(raced: Choice) -> None:
     rows = [row("gru", 0, seed, None) for seed in (0, 1)]
-    lost = replace(raced, race=race_of(series(), rows, 10, 2, 2), winner="", heads=None)
+    lost = replace(raced, race=race_of(series(), rows, Course(10, 2, 2)), winner="", heads=None)
     assert [each.name for each in figures_of(lost)] == ["ladder", "kernel"]
     draw(ladder_figure(lost))
 

@@ -9,7 +9,7 @@ from made_samples import row, series
 
 from attnrate.choose.heads import Heads, head_jobs, heads_of
 from attnrate.choose.judging import spectra_of
-from attnrate.choose.planning import head_sizes
+from attnrate.choose.planning import Course, head_sizes
 from attnrate.choose.race import race_jobs
 from attnrate.choose.winner import fit_winner
 
@@ -78,8 +78,9 @@ def test_head_sizes_are_powers_of_two_and_the_largest() -> None:
 
 
 def test_the_largest_heads_are_the_fits_of_the_race() -> None:
-    of_race = race_jobs(series(), 10, 2, 2, 3000, ["transformer"])
-    of_heads = head_jobs(series(), 10, 2, 2, 3000)
+    course = Course(10, 2, 2, 3000)
+    of_race = race_jobs(series(), course, ["transformer"])
+    of_heads = head_jobs(series(), course)
     assert len(of_heads) == 5 * len(of_race)
     assert {job.key for job in of_race} == {job.key for job in of_heads if job.m_h == 16}
 

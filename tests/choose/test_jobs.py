@@ -9,6 +9,7 @@ from made_samples import panel, series
 
 from attnrate.choose.contender import Shape
 from attnrate.choose.jobs import RaceJob, digest_of, from_bytes, run_job, to_bytes
+from attnrate.choose.planning import Course
 from attnrate.choose.race import race_jobs
 from attnrate.choose.samples import Samples
 from attnrate.fitting.ship import given, pack_bytes, unpack
@@ -43,7 +44,7 @@ def test_data_are_sent_by_name_beside_functions() -> None:
 def test_a_worker_gives_plain_values_that_are_read_back() -> None:
     samples = series()
     unpack(pack_bytes(digest_of(samples), to_bytes(samples)))
-    job = race_jobs(samples, 3, 1, 2, 600, ["transformer"], batch=8)[0]
+    job = race_jobs(samples, Course(3, 1, 2, 600, batch=8), ["transformer"])[0]
     assert json.loads(json.dumps(job.settings)) == job.settings
     found = run_job(job.settings)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -53,14 +54,14 @@ def test_a_worker_gives_plain_values_that_are_read_back() -> None:
 
 def test_samples_that_are_others_than_those_of_the_job_are_refused() -> None:
     unpack(pack_bytes("0" * 64, to_bytes(series())))
-    job = replace(race_jobs(series(), 3, 1, 2, 600, ["gru"])[0], data="0" * 64)
+    job = replace(race_jobs(series(), Course(3, 1, 2, 600), ["gru"])[0], data="0" * 64)
     with pytest.raises(ValueError, match="others than those"):
         run_job(job.settings)
 
 
 def test_a_solved_map_has_one_job_a_fold_whatever_the_seeds_and_steps() -> None:
     first, second = (
-        race_jobs(panel(), steps, seeds, 3, 600, ["linear", "gru"])
+        race_jobs(panel(), Course(steps, seeds, 3, 600), ["linear", "gru"])
         for steps, seeds in ((10, 2), (20, 3))
     )
     keys = [[job.key for job in jobs if job.contender == "linear"] for jobs in (first, second)]

@@ -9,6 +9,7 @@ from made_samples import series as short_series
 
 from attnrate.choose.folds import rolling
 from attnrate.choose.on_folds import learned_from, rung_rows
+from attnrate.choose.planning import Course
 from attnrate.choose.race import least_squares_of, race_of
 from attnrate.choose.samples import Samples
 
@@ -60,7 +61,7 @@ def test_least_squares_win_only_where_they_are_surely_better_on_the_same_folds()
             more = replace(judged, mse=factor * judged.mse, errors=worse)
             job = row("gru", each.job.fold, 0, [1.0]).job
             rows.append(replace(each, job=job, raced=replace(each.raced, judged=more)))
-        found = race_of(line, rows, 10, 1, 2)
+        found = race_of(line, rows, Course(10, 1, 2))
         least = least_squares_of(line, "filter", rows, found, progress=False)
         assert least is not None
         assert least.ratio == pytest.approx(1 / factor)

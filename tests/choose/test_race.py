@@ -9,8 +9,8 @@ from made_samples import panel, row, series
 from ray_nodes import importable, needs_ray
 
 from attnrate.choose import jobs as jobs_file
-from attnrate.choose.jobs import digest_of, run_job, to_bytes
-from attnrate.choose.planning import LEAST, MOST, planned_steps
+from attnrate.choose.jobs import Place, digest_of, run_job, to_bytes
+from attnrate.choose.planning import LEAST, MOST, Course, planned_steps
 from attnrate.choose.race import race, race_jobs, race_of
 from attnrate.choose.samples import Samples
 from attnrate.errors import WorkerError
@@ -33,7 +33,7 @@ def fits(name: str, error: float, spread: float = 0.001) -> list:
 
 def test_those_within_a_hundredth_or_within_the_interval_are_tied_and_the_cheapest_named() -> None:
     rows = [*fits("gru", 1.005), *fits("tcn", 1.0), *fits("patches", 1.2)]
-    found = race_of(series(), rows, 10, 2, 2)
+    found = race_of(series(), rows, Course(10, 2, 2))
     assert [each.name for each in found.racers] == ["tcn", "gru", "patches"]
     assert found.best is not None
     assert found.best.name == "tcn"
@@ -41,7 +41,7 @@ def test_those_within_a_hundredth_or_within_the_interval_are_tied_and_the_cheape
     costs = {each.name: each.nominal for each in found.racers if each.tied}
     assert found.cheapest is not None
     assert found.cheapest.name == min(costs, key=lambda name: costs[name])
-    wide = race_of(series(), [*fits("gru", 1.05, 2.0), *fits("tcn", 1.0, 2.0)], 10, 2, 2)
+    wide = race_of(series(), [*fits("gru", 1.05, 2.0), *fits("tcn", 1.0, 2.0)], Course(10, 2, 2))
     assert {*wide.tied} == {"gru", "tcn"}
 
 
@@ -50,7 +50,7 @@ def test_the_cheapest_is_close_to_the_best_even_where_nothing_can_be_told() -> N
         row("patches", fold, seed, [1.0, 1.0 + seed, 1.0]) for fold in (0, 1) for seed in (0, 2)
     ]
     best = [row("gru", fold, seed, [1.0, 1.01, 1.0]) for fold in (0, 1) for seed in (0, 2)]
-    found = race_of(series(), [*wild, *best], 10, 2, 2)
+    found = race_of(series(), [*wild, *best], Course(10, 2, 2))
     assert found.tied == ("gru", "patches")
     assert found.racer("patches").nominal < found.racer("gru").nominal
     assert found.cheapest is not None
@@ -59,7 +59,7 @@ def test_the_cheapest_is_close_to_the_best_even_where_nothing_can_be_told() -> N
 
 def test_shares_are_of_the_held_out_variance() -> None:
     samples = series()
-    found = race_of(samples, fits("gru", 1.0), 10, 2, 2)
+    found = race_of(samples, fits("gru", 1.0), Course(10, 2, 2))
     (racer,) = found.racers
     assert racer.share.value == pytest.approx(racer.mse.value / found.variance)
     assert found.variance == pytest.approx(samples.y[150:].var(), rel=0.1)
@@ -67,24 +67,25 @@ def test_shares_are_of_the_held_out_variance() -> None:
 
 def test_a_contender_whose_fits_all_diverged_is_shown_last_as_such() -> None:
     rows = [row("gru", 0, seed, None) for seed in (0, 1)] + fits("tcn", 1.0)
-    found = race_of(series(), rows, 10, 2, 2)
+    found = race_of(series(), rows, Course(10, 2, 2))
     last = found.racers[-1]
     assert (last.name, last.diverged, last.tied) == ("gru", 2, False)
     assert math.isnan(last.mse.value)
     assert "GRU: diverged" in str(found)
     assert len(found.to_frame()) == 2
-    assert race_of(series(), rows[:2], 10, 2, 2).best is None
+    assert race_of(series(), rows[:2], Course(10, 2, 2)).best is None
 
 
 def test_a_race_that_was_killed_goes_on_with_what_is_stored(tmp_path: Path) -> None:
     samples, names = series(), ["linear", "tcn"]
     path = tmp_path / "choose.sqlite"
-    jobs = race_jobs(samples, 4, 2, 2, 500, names, batch=8)
+    course = Course(4, 2, 2, 500, batch=8)
+    jobs = race_jobs(samples, course, names)
     unpack(pack_bytes(digest_of(samples), to_bytes(samples)))
     with Store(path) as store:
         for job in jobs[:4]:
             store.add(job, run_job(job.settings), 77.0, "before")
-    found = race(samples, 4, 2, 2, 500, names, batch=8, store=path, workers=1, progress=False)
+    found = race(samples, course, Place(store=path, workers=1, progress=False), names)
     assert {each.name: each.fits for each in found.racers} == {"linear": 2, "tcn": 4}
     with Store(path, writable=False) as store:
         rows = store.finished(jobs)
@@ -104,7 +105,7 @@ def test_a_race_in_which_nothing_ends_says_why(
 
     monkeypatch.setattr(jobs_file, "run_sized", fails)
     with pytest.raises(WorkerError, match="too few samples"):
-        race(series(), 4, 1, 2, 500, ["linear"], store=tmp_path / "choose.sqlite")
+        race(series(), Course(4, 1, 2, 500), Place(store=tmp_path / "choose.sqlite"), ["linear"])
 
 
 @pytest.mark.parametrize("samples", [series(), panel()], ids=["series", "panel"])
@@ -123,7 +124,8 @@ def test_on_ray_the_errors_are_those_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples, names = series(), ["linear", "tcn"]
+    course = Course(4, 1, 2, 500, batch=8)
     importable(str(ROOT / "src"), monkeypatch)
-    found = race(samples, 4, 1, 2, 500, names, 0, 8, "ray", tmp_path / "a.sqlite", 1)
-    here = race(samples, 4, 1, 2, 500, names, 0, 8, "local", tmp_path / "b.sqlite", 1)
+    found = race(samples, course, Place("ray", tmp_path / "a.sqlite", 1), names)
+    here = race(samples, course, Place("local", tmp_path / "b.sqlite", 1), names)
     assert [each.mse for each in found.racers] == [each.mse for each in here.racers]

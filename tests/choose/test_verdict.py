@@ -9,6 +9,7 @@ from made_ladders import made_ladder
 from made_samples import row, series
 
 from attnrate.choose.heads import heads_of
+from attnrate.choose.planning import Course
 from attnrate.choose.race import Race, race_of
 from attnrate.choose.rungs import Class
 from attnrate.choose.verdict import (
@@ -135,7 +136,7 @@ def raced(**errors: float | None) -> Race:
         for fold in (0, 1)
         for seed in (0, 1)
     ]
-    return race_of(series(), rows, 10, 2, 2)
+    return race_of(series(), rows, Course(10, 2, 2))
 
 
 PAIRWISE = Conclusion("pairwise", ("Pairs of tokens explain 20 %.",), "pairwise")

@@ -10,6 +10,7 @@ from attnrate.choose.choose import choose
 from attnrate.choose.heads import heads_of
 from attnrate.choose.ladder import ladder
 from attnrate.choose.outliers import bounds_of
+from attnrate.choose.planning import Course
 from attnrate.choose.race import race_of
 from attnrate.choose.result import About, Choice
 from attnrate.choose.winner import fit_winner
@@ -53,7 +54,7 @@ def raced_choice() -> Choice:
         for fold in (0, 1)
         for seed in (0, 1)
     ]
-    race = race_of(samples, rows, 10, 2, 2)
+    race = race_of(samples, rows, Course(10, 2, 2))
     sized = [
         row("transformer", fold, seed, [error, 1.1 * error, 0.9 * error * (1 + seed / 99)], m_h)
         for m_h, error in SIZES.items()

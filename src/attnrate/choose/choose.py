@@ -19,9 +19,10 @@ from attnrate.choose.account import of_scales
 from attnrate.choose.contender import contenders
 from attnrate.choose.data import Data, Name, Names, from_arrays, from_file, from_frame
 from attnrate.choose.heads import Heads, heads
+from attnrate.choose.jobs import Place
 from attnrate.choose.ladder import Ladder, ladder
 from attnrate.choose.outliers import Bounds, bounds_of, drawn_in
-from attnrate.choose.planning import LEAST, planned_seconds, planned_steps
+from attnrate.choose.planning import LEAST, Course, planned_seconds, planned_steps
 from attnrate.choose.predictor import Predictor
 from attnrate.choose.race import Race, race
 from attnrate.choose.result import About, Choice
@@ -314,35 +315,15 @@ def _parts(samples: Samples, effort: Effort, store: Path) -> _Parts:
         return _of_ladder(samples, found, said)
     with_heads = effort.stage == "heads"
     steps = planned_steps(samples, effort.minutes, effort.seeds, effort.folds, heads=with_heads)
+    course = Course(steps, effort.seeds, effort.folds, seed=effort.seed)
+    place = Place(effort.engine, store, effort.workers, effort.progress)
     said = _with_few_steps(said, steps, effort)
-    _announce(samples, steps, effort)
-    ran = race(
-        samples,
-        steps,
-        effort.seeds,
-        effort.folds,
-        seed=effort.seed,
-        engine=effort.engine,
-        store=store,
-        workers=effort.workers,
-        progress=effort.progress,
-        rung=said.enough if said.enough in found.models else None,
-    )
+    _announce(samples, course, effort)
+    ran = race(samples, course, place, rung=said.enough if said.enough in found.models else None)
     tried = None
     attention = [name for name in ATTENTION if name in ran.tied]
     if with_heads and attention and not ran.solved:
-        tried = heads(
-            samples,
-            steps,
-            effort.seeds,
-            effort.folds,
-            name=attention[0],
-            seed=effort.seed,
-            engine=effort.engine,
-            store=store,
-            workers=effort.workers,
-            progress=effort.progress,
-        )
+        tried = heads(samples, course, place, attention[0])
     # data that drift have no answer, whoever wins
     said = by_race(said, ran, tried) if said.verdict != "cannot-tell" else said
     if said.verdict == "cannot-tell":
@@ -367,16 +348,16 @@ def _with_few_steps(said: Conclusion, steps: int, effort: Effort) -> Conclusion:
     return Conclusion(said.verdict, (*said.because, few), said.enough)
 
 
-def _announce(samples: Samples, steps: int, effort: Effort) -> None:
+def _announce(samples: Samples, course: Course, effort: Effort) -> None:
     """Say before the first fit what is to come and how long it takes by the plan."""
     terminal = effort.progress is None and sys.stderr.isatty()
     if not (effort.progress or terminal):
         return
     with_heads = effort.stage == "heads"
-    seconds = planned_seconds(samples, steps, effort.seeds, effort.folds, heads=with_heads)
+    seconds = planned_seconds(samples, course, with_heads)
     then = ", and perhaps the heads after it," if with_heads else ""
     say(
-        f"a race of {len(contenders())} models with {steps:,} steps a fit{then} takes about "
+        f"a race of {len(contenders())} models with {course.steps:,} steps a fit{then} takes about "
         f"{' '.join(in_words(seconds))} on two cores by the plan"
     )
 

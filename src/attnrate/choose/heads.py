@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from attnrate.choose.comparing import errors_of, paired
 from attnrate.choose.contender import contender
 from attnrate.choose.jobs import Place, RaceJob, Row, run_jobs
-from attnrate.choose.planning import BATCH, PARAMETERS, head_sizes
+from attnrate.choose.planning import Course, head_sizes
 from attnrate.choose.race import SAME, race_jobs
 from attnrate.choose.samples import Samples
 from attnrate.shown import Shown
@@ -138,20 +137,7 @@ class Heads(Shown):
         return f"heads of {self.advised} are enough; errors beside the largest: {said}"
 
 
-def heads(
-    samples: Samples,
-    steps: int,
-    seeds: int = 3,
-    folds: int = 3,
-    parameters: int = PARAMETERS,
-    name: str = "transformer",
-    seed: int = 0,
-    batch: int = BATCH,
-    engine: str = "local",
-    store: str | Path = "choose.sqlite",
-    workers: int | None = None,
-    progress: bool | None = None,
-) -> Heads:
+def heads(samples: Samples, course: Course, place: Place, name: str = "transformer") -> Heads:
     """Fit the Transformer with smaller and smaller heads.
 
     The largest head has as many rows as there are features; its fits are those of the race and are
@@ -159,36 +145,18 @@ def heads(
 
     Args:
         samples: The samples.
-        steps: The number of steps of each fit.
-        seeds: The number of seeds.
-        folds: The number of folds.
-        parameters: The number of parameters of the model with the largest heads.
+        course: How much each model is trained; its parameters are those of the largest heads.
+        place: Where the fits run and are kept.
         name: The contender: "transformer" or "patches".
-        seed: The first seed; it also divides a panel into folds.
-        batch: The number of samples in a step.
-        engine: "local", "ray", or the address of a Ray cluster, as in `sweep`.
-        store: The SQLite file that keeps the results.
-        workers: The number of fits at the same time. Default: one per core.
-        progress: As in `sweep`.
 
     """
-    jobs = head_jobs(samples, steps, seeds, folds, parameters, name, seed, batch)
-    ran = run_jobs(samples, jobs, Place(engine, store, workers, progress))
+    ran = run_jobs(samples, head_jobs(samples, course, name), place)
     return replace(heads_of(ran.rows, name), failures=ran.failures)
 
 
-def head_jobs(
-    samples: Samples,
-    steps: int,
-    seeds: int = 3,
-    folds: int = 3,
-    parameters: int = PARAMETERS,
-    name: str = "transformer",
-    seed: int = 0,
-    batch: int = BATCH,
-) -> list[RaceJob]:
+def head_jobs(samples: Samples, course: Course, name: str = "transformer") -> list[RaceJob]:
     """List the fits; the arguments are those of `heads`."""
-    largest = race_jobs(samples, steps, seeds, folds, parameters, [name], seed, batch)
+    largest = race_jobs(samples, course, [name])
     sizes = head_sizes(contender(name).m_h or 1)
     return [replace(job, m_h=m_h) for m_h in sizes for job in largest]
 

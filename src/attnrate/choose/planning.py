@@ -1,4 +1,6 @@
-"""How many steps fit into some minutes, by a fixed model of costs, the same on each machine."""
+"""How much a race trains, and how many steps fit into some minutes by a fixed model of costs."""
+
+from dataclasses import dataclass
 
 from attnrate.choose.contender import Shape, contender, contenders
 from attnrate.choose.jobs import training_seconds
@@ -13,6 +15,28 @@ LEAST, MOST = 100, 3000
 _CORES = 2
 #: The share of the time that goes into watching and judging, by measurement (2026-11-19)
 _BESIDE = 0.25
+
+
+@dataclass(frozen=True)
+class Course:
+    """How much each contender of a race is trained.
+
+    Attributes:
+        steps: The number of steps of a fit; a linear map, which is solved, has none.
+        seeds: The number of seeds; a linear map has one.
+        folds: The number of stretches, or of parts of a panel, that are held out in turn.
+        parameters: The number of parameters that each contender comes near to.
+        seed: The first seed; it also divides a panel into folds.
+        batch: The number of samples in a step.
+
+    """
+
+    steps: int
+    seeds: int = 3
+    folds: int = 3
+    parameters: int = PARAMETERS
+    seed: int = 0
+    batch: int = BATCH
 
 
 def head_sizes(largest: int) -> list[int]:
@@ -51,29 +75,20 @@ def planned_steps(
     return max(LEAST, min(MOST, int(MOST * 60 * minutes / whole)))
 
 
-def planned_seconds(
-    samples: Samples,
-    steps: int,
-    seeds: int = 3,
-    folds: int = 3,
-    parameters: int = PARAMETERS,
-    heads: bool = True,
-) -> float:
+def planned_seconds(samples: Samples, course: Course, heads: bool = True) -> float:
     """Say how long the race, and the heads, take on two cores by the fixed model of costs.
 
     Args:
         samples: The samples.
-        steps: The number of steps of a fit.
-        seeds: The number of seeds.
-        folds: The number of folds.
-        parameters: The number of parameters of a contender.
+        course: How much each contender is trained.
         heads: Whether the sizes of heads are tried as well.
 
     Returns:
         The seconds on the nominal machine, without the start of the workers.
 
     """
-    return steps / MOST * _seconds_at_most(samples, seeds, folds, parameters, heads)
+    most = _seconds_at_most(samples, course.seeds, course.folds, course.parameters, heads)
+    return course.steps / MOST * most
 
 
 def _seconds_at_most(

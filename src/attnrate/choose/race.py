@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,7 @@ from attnrate.choose.jobs import (
 )
 from attnrate.choose.judging import constant_errors
 from attnrate.choose.on_folds import rung_rows
-from attnrate.choose.planning import BATCH, PARAMETERS
+from attnrate.choose.planning import Course
 from attnrate.choose.rungs import WORDS, Class
 from attnrate.choose.samples import Samples
 from attnrate.shown import Shown
@@ -212,17 +211,9 @@ class Race(Shown):
 
 def race(
     samples: Samples,
-    steps: int,
-    seeds: int = 3,
-    folds: int = 3,
-    parameters: int = PARAMETERS,
+    course: Course,
+    place: Place,
     names: Sequence[str] | None = None,
-    seed: int = 0,
-    batch: int = BATCH,
-    engine: str = "local",
-    store: str | Path = "choose.sqlite",
-    workers: int | None = None,
-    progress: bool | None = None,
     rung: Class | None = None,
 ) -> Race:
     """Let contenders learn the samples, with equally many parameters and steps.
@@ -231,29 +222,20 @@ def race(
 
     Args:
         samples: The samples.
-        steps: The number of steps of each fit; `planned_steps` gives those of some minutes.
-        seeds: The number of seeds; a linear map, which is solved, has one.
-        folds: The number of folds.
-        parameters: The number of parameters that each contender comes near to.
+        course: How much each contender is trained; `planned_steps` gives the steps of some minutes.
+        place: Where the fits run and are kept.
         names: The contenders. Default: all of them.
-        seed: The first seed; it also divides a panel into folds.
-        batch: The number of samples in a step.
-        engine: "local", "ray", or the address of a Ray cluster, as in `sweep`.
-        store: The SQLite file that keeps the results.
-        workers: The number of fits at the same time. Default: one per core.
-        progress: As in `sweep`.
         rung: A class of the ladder whose least squares are judged on the same folds.
 
     Returns:
         The contenders with their errors and how they compare.
 
     """
-    jobs = race_jobs(samples, steps, seeds, folds, parameters, names, seed, batch)
-    ran = run_jobs(samples, jobs, Place(engine, store, workers, progress))
-    found = race_of(samples, ran.rows, steps, seeds, folds, seed)
-    least = (
-        None if rung is None else least_squares_of(samples, rung, ran.rows, found, seed, progress)
-    )
+    ran = run_jobs(samples, race_jobs(samples, course, names), place)
+    found = race_of(samples, ran.rows, course)
+    least = None
+    if rung is not None:
+        least = least_squares_of(samples, rung, ran.rows, found, course.seed, place.progress)
     return replace(found, failures=ran.failures, least_squares=least)
 
 
@@ -309,57 +291,46 @@ def least_squares_of(
 
 
 def race_jobs(
-    samples: Samples,
-    steps: int,
-    seeds: int = 3,
-    folds: int = 3,
-    parameters: int = PARAMETERS,
-    names: Sequence[str] | None = None,
-    seed: int = 0,
-    batch: int = BATCH,
+    samples: Samples, course: Course, names: Sequence[str] | None = None
 ) -> list[RaceJob]:
     """List the fits of a race; the arguments are those of `race`."""
     digest = digest_of(samples)
     jobs = []
     for kind in [contender(name) for name in names or contenders()]:
         # what a solved map does depends neither on a seed nor on these settings
-        sizes = (1, 0, 0, 0) if kind.solved else (seeds, parameters, steps, batch)
+        own = replace(course, seeds=1, parameters=0, steps=0, batch=0) if kind.solved else course
         jobs += [
             RaceJob(
-                digest, kind.name, kind.m_h, sizes[1], sizes[2], sizes[3], fold, folds, seed, start
+                *(digest, kind.name, kind.m_h, own.parameters, own.steps, own.batch),
+                *(fold, own.folds, own.seed, start),
             )
-            for start in range(seed, seed + sizes[0])
-            for fold in range(folds)
+            for start in range(own.seed, own.seed + own.seeds)
+            for fold in range(own.folds)
         ]
     return jobs
 
 
-def race_of(
-    samples: Samples, rows: Sequence[Row], steps: int, seeds: int, folds: int, seed: int = 0
-) -> Race:
+def race_of(samples: Samples, rows: Sequence[Row], course: Course) -> Race:
     """Compare finished fits.
 
     Args:
         samples: The samples.
         rows: The finished fits.
-        steps: The number of steps that the fits had.
-        seeds: The number of seeds.
-        folds: The number of folds.
-        seed: The seed that divided a panel into folds.
+        course: How much the contenders were trained.
 
     """
     each = by_contender(rows)
     errors = {name: errors_of(those) for name, those in each.items()}
     known = {name: found for name, found in errors.items() if found is not None}
     best = min(known, key=lambda name: known[name].mean, default=None)
-    variance = _variance(samples, folds, seed)
+    variance = _variance(samples, course.folds, course.seed)
     racers = [
         _racer(name, those, each.get(best or ""), variance, Shape.of(samples))
         for name, those in each.items()
     ]
     # the least error first, and what has none last
     racers.sort(key=lambda one: (not one.mse.known, one.mse.value if one.mse.known else 0.0))
-    return Race(tuple(racers), steps, seeds, folds, variance)
+    return Race(tuple(racers), course.steps, course.seeds, course.folds, variance)
 
 
 def _racer(
