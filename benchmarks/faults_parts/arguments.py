@@ -57,6 +57,19 @@ RIGHT: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
         {"--images": ("photos",), "--limit": ("2",), "--cut-inputs": ("0",)},
     ),
     "profile weights": (("bert", "--weights-only"), {"--heads": ("2",)}),
+    "choose": (
+        ("data.csv", "--target", "y", "--stage", "ladder"),
+        {
+            "--horizon": ("0", "1"),
+            "--window": ("4", "8"),
+            "--time": ("time",),
+            "--ignore": ("x",),
+            "--resample": ("1h", "2h"),
+            "--seeds": ("1",),
+            "--folds": ("2",),
+            "--out": ("answer",),
+        },
+    ),
     "train": (
         ("cifar10",),
         {"--limit": ("128",), "--epochs": ("1",), "--m-h": ("4",), "--out": ("model",)},

@@ -144,7 +144,7 @@ def edges() -> Iterator[None]:
         raise registry._no_client(package)
 
     with (
-        patch.object(sweep, "_run_all", stop),
+        patch.object(sweep._Running, "run_all", stop),
         patch.object(training, "_on_images", stop),
         patch.object(training, "_on_sentences", stop),
         patch.object(epochs, "_epoch", stop),

@@ -123,6 +123,16 @@ def photos(folder: Path, side: int = 8) -> Path:
     return folder
 
 
+def table(path: Path, rows: int = 400) -> None:
+    """Hourly rows of two columns, the second of which is a filter of the first with noise."""
+    drawn = np.random.default_rng(0)
+    x, noise = drawn.normal(size=(2, rows))
+    y = np.convolve(x, [1.0, 0.5])[:rows] + 0.1 * noise
+    hours = np.datetime64("2024-01-01T00") + np.arange(rows)
+    lines = [f"{hour}:00,{a:.6f},{b:.6f}" for hour, a, b in zip(hours, x, y, strict=True)]
+    path.write_text("\n".join(["time,x,y", *lines]) + "\n")
+
+
 def make(place: Path) -> Path:
     """Everything that cases read, in one folder."""
     place.mkdir(parents=True)
@@ -133,6 +143,7 @@ def make(place: Path) -> Path:
     photos(place / "photos")
     (place / "text.txt").write_text("a b c d e f g h i j " * 60)
     (place / "spec.toml").write_text(spec())
+    table(place / "data.csv")
     for path in (place, *place.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return place
@@ -144,6 +155,7 @@ def work_place(folder: Path, scene: Path) -> Path:
     shutil.copy(scene / "spec.toml", folder)
     shutil.copy(scene / "ids.npz", folder)
     shutil.copy(scene / "text.txt", folder)
+    shutil.copy(scene / "data.csv", folder)
     for name in ("bert", "shards", "vit", "photos"):
         (folder / name).symlink_to(scene / name)
     own = folder / "thesis"

@@ -17,6 +17,8 @@ import numpy as np
 from faults_parts import scene
 
 Found = dict[str, str]
+#: The fits of a race of six models with one seed on two folds; heads may come after them
+_FITS = 12
 _APT_CACHE = """
 for name in sys.argv[3:]:
     for file in sorted(shop.glob(name + "_*.deb")):
@@ -119,6 +121,21 @@ def _profile_done(folder: Path) -> Found:
     return {name: "" for name in files if not name.startswith(".")}
 
 
+def _choose(folder: Path) -> list[str]:
+    if not (folder / "data.csv").exists():
+        scene.table(folder / "data.csv")
+    race = ["--full", "--minutes", "0.001", "--seeds", "1", "--folds", "2", "--workers", "1"]
+    return ["choose", "data.csv", "--target", "y", "--window", "8", *race, "--out", "answer"]
+
+
+def _choose_done(folder: Path) -> Found:
+    # the finished fits stand beside the folder until it is whole, which then has the answer
+    if (folder / "answer").exists():
+        return {f"fit {number}": "" for number in range(_FITS)} | {"answer": "whole"}
+    fits = _stored(folder / "answer.fits.sqlite")
+    return {f"fit {number}": "" for number in range(min(_FITS, len(fits)))}
+
+
 def _data(folder: Path) -> list[str]:
     return ["data", "translation", "--json"]
 
@@ -137,6 +154,7 @@ WORKS = (
     Work("reproduce", _reproduce, _reproduce_done),
     Work("train", _train, _train_done, cache="shared"),
     Work("profile", _profile, _profile_done),
+    Work("choose", _choose, _choose_done),
     Work("data", _data, _data_done),
 )
 
