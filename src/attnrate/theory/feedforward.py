@@ -286,7 +286,7 @@ class Sobolev(Family):
             )
         sups = sup_partials(g, self.order, boxes[0])
         halves = [0.5**r for r in range(1, self.order + 1)]
-        rounded = float(2**region.d - 1) ** (self.order / region.d)
+        rounded = float((2**region.d - 1) ** (self.order / region.d))
         return self.constant * rounded * float((sups * halves).max(axis=1).sum())
 
     def _loss(self, m_ff: int) -> float:
@@ -295,7 +295,7 @@ class Sobolev(Family):
             return 1.0
         n = max(n for n in range(1, int(m_ff ** (1 / self.d)) + 2) if n**self.d <= m_ff)
         largest = 1.0 + 2.0 / pi * log(n)
-        return largest ** (self.d - 1) * (1.0 + largest)
+        return float(largest ** (self.d - 1)) * (1.0 + largest)
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,7 @@ class _Asked:
         """The lower corner."""
         return np.array([axis[0][0] for axis in self.region.axes])
 
-    def moment(
-        self, c: Complex[Array, "..."], omegas: Sequence[Float[Array, " k"]], least: float
-    ) -> float:
+    def moment(self, c: Complex[Array, "..."], omegas: Sequence[Array], least: float) -> float:
         """Σ |c| |ω|_B^order over the coefficients above `least`; infinite where g is missed."""
         waves = [
             np.exp(1j * (self.tested[:, i] - self.low[i])[:, None] * omega)
@@ -145,7 +143,7 @@ class _Asked:
         return min(self._of_extension(share, terms, axes, sampled) for share in PERIODS)
 
     def _of_extension(
-        self, share: float, terms: int, axes: Sequence[Float[Array, " n"]], sampled: Array
+        self, share: float, terms: int, axes: Sequence[Array], sampled: Array
     ) -> float:
         """The moment of the extension with period share * L_i along every axis."""
         factors, omegas, to_waves = [], [], []

@@ -126,8 +126,7 @@ def scaled_hoelder_constant(g: Function, exponent: float, region: Region) -> flo
         return -float(abs(rise[0]) / distance**exponent)
 
     start = np.concatenate([x / S, y / S])
-    options = {"xatol": 1e-9, "maxfev": 2000}
-    searched = optimize.minimize(negative, start, method="Nelder-Mead", options=options)
+    searched = optimize.minimize(negative, start, method="Nelder-Mead", options={"xatol": 1e-9})
     return max(fine, -float(searched.fun))
 
 
@@ -137,7 +136,7 @@ def _inside(region: Region, points: Float[Array, "n d"]) -> Array:
         np.all([(a <= x) & (x <= b) for x, (a, b) in zip(points.T, sides, strict=True)], axis=0)
         for sides in boxes_of(region)
     ]
-    return np.any(within, axis=0)
+    return np.asarray(np.any(within, axis=0))
 
 
 def _largest_on_grid(
@@ -157,8 +156,8 @@ def _largest_on_grid(
     # one of each two opposite directions
     directions = [e for e in product((0, 1, -1), repeat=d) if next(filter(None, e), -1) > 0]
     for lag, direction in product(lags, directions):
-        ahead = tuple(_part(lag * e, True) for e in direction)
-        behind = tuple(_part(lag * e, False) for e in direction)
+        ahead = tuple(_part(int(lag) * e, True) for e in direction)
+        behind = tuple(_part(int(lag) * e, False) for e in direction)
         squares = np.zeros((1,) * d)
         for i, axis in enumerate(axes):
             step = (axis[ahead[i]] - axis[behind[i]]) / S[i]

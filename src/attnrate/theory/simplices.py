@@ -89,7 +89,7 @@ def looseness(region: Region, exponent: float) -> float:
     With it error <= c / n² becomes error <= looseness c / m_ff^exponent, for exponent <= 2/d.
     """
     # the quotient is largest just before a cell is added, and falls in n for these exponents
-    return max(_most_units(region, n) ** exponent / n**2 for n in range(1, 65))
+    return max(float(_most_units(region, n) ** exponent) / n**2 for n in range(1, 65))
 
 
 def _most_units(region: Region, n: int) -> int:

@@ -48,7 +48,7 @@ class Pieces:
     @property
     def d(self) -> int:
         """The number of variables."""
-        return self.low.shape[1]
+        return int(self.low.shape[1])
 
     def partial(self, orders: Sequence[int]) -> Float[Array, "pieces ..."]:
         """The coefficients of the partial derivative with these orders, in each variable."""
@@ -69,9 +69,7 @@ def _nodes(d: int) -> tuple[Float[Array, "n d"], Float[Array, "probes d"]]:
     return grid, np.random.default_rng(29).uniform(-1, 1, size=(12 * d, d))
 
 
-def _contracted(
-    coefficients: Float[Array, "..."], bases: Sequence[Float[Array, "n degrees"]]
-) -> Float[Array, "..."]:
+def _contracted(coefficients: Float[Array, "..."], bases: Sequence[Array]) -> Float[Array, "..."]:
     """The matrices applied to the axes of the coefficients, one after the other."""
     found = coefficients
     for axis, basis in enumerate(bases):

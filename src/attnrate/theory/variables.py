@@ -18,7 +18,7 @@ Box = tuple[Interval, ...]
 MOST_VARIABLES = 3
 _REMEDY = (
     "Pass (a, b) for one variable, ar.box((a, b), (c, d)) for two, or ar.union((a, b), (c, d)) for "
-    "several intervals."
+    "several intervals; a union can be a side of a box."
 )
 
 
@@ -34,7 +34,7 @@ def as_region(name: str, value: object) -> Region:
     if isinstance(value, Region):
         return _sound(name, value)
     nested = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    if nested and all(isinstance(side, Sequence | np.ndarray) for side in value):  # type: ignore[attr-defined]
+    if nested and value and all(isinstance(side, Sequence | np.ndarray) for side in value):  # type: ignore[attr-defined]
         return box(*value)  # type: ignore[misc]
     return Region(((checked_interval(value),),))
 
@@ -74,8 +74,10 @@ def values_at(g: Function, points: Float[Array, "n d"]) -> Float[Array, " n"]:
     with np.errstate(all="ignore"):
         try:
             returned = g(given)
-        except (IndexError, TypeError) as problem:
-            # a function of two arguments, or of more coordinates than there are
+        except InputError:
+            raise
+        except (IndexError, TypeError, ValueError) as problem:
+            # a function of two arguments, of more coordinates than there are, or of one point
             raise InputError(
                 f"g could not be called with an array of {points.shape[1]} coordinates per point, "
                 f"shape {given.shape} ({type(problem).__name__}: {problem}); g is {{value}}",
