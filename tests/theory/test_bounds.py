@@ -28,6 +28,7 @@ from attnrate.targets import (
 )
 from attnrate.theory.bounds import best_split, jackson_bound, parameters_of
 from attnrate.theory.compile import compile_target
+from attnrate.theory.complexity import complexity
 
 NORMS = ("l1", "mse")
 HEADS = range(1, 9)
@@ -133,7 +134,7 @@ RANK_ONLY = {
 
 @pytest.mark.parametrize("gauge", ["softmax", None])
 @pytest.mark.parametrize("name", RANK_ONLY)
-def test_the_rank_term_bounds_targets_without_a_feed_forward_family(name, gauge):
+def test_the_rank_term_bounds_targets_of_several_variables_and_kinks(name, gauge):
     for m_h in HEADS:
         assert_bounded(RANK_ONLY[name], m_h, None, gauge=gauge)
 
@@ -356,11 +357,90 @@ def test_the_smallest_split_has_the_least_number():
     assert "m_h = 1, m_ff = 1" in str(split)
 
 
-def test_networks_need_one_interval_and_one_variable():
-    with pytest.raises(InputError, match="one interval"):
-        jackson_bound(RANK_ONLY["positions"], 2, 16)
-    with pytest.raises(InputError, match="one variable"):
-        jackson_bound(RANK_ONLY["two dimensions"], 2, 16)
+def planes(u, v):
+    return torch.sin(2 * u[..., 0] + u[..., 1]) * torch.cos(v[..., 0] - v[..., 1]) + u[..., 1] * v[
+        ..., 0
+    ]  # fmt: skip
+
+
+SEVERAL = {
+    "two dimensions": made(sine, lambda x: x[..., :1] * x[..., 1:], planes, 4, d=2),
+    "two dimensions in and out": made(torch.sin, identity, planes, 4, d=2),
+    "three dimensions": made(
+        sine, lambda x: x.prod(-1, keepdim=True), lambda u, v: (u * v).sum(-1), 4, d=3
+    ),
+    "three in, two out": made(
+        torch.square, lambda x: x[..., :2] * x[..., 2:], lambda u, v: (u * v).sum(-1), 3, d=3
+    ),
+    "positions": RANK_ONLY["positions"],
+}
+
+
+@pytest.mark.parametrize("gauge", ["softmax", None])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_the_rigorous_form_bounds_networks_of_several_variables(name, gauge):
+    """What `compile_target` makes of f, phi and psi by interpolation, for both terms at once."""
+    target = SEVERAL[name]
+    x, y = fresh(target, 300)
+    for m_h, m_ff in ((1, 40), (4, 40), (4, 250)):
+        model = compile_target(target, m_h, m_ff, gauge=gauge, networks="interpolant")
+        with torch.no_grad():
+            gap = (model(x) - y).norm(dim=-1)
+        bounds = [jackson_bound(target, m_h, m_ff, norm, gauge=gauge).value for norm in NORMS]
+        assert float(gap.sum(-1).mean()) <= bounds[0]
+        assert float(gap.square().mean()) <= bounds[1]
+
+
+@given(
+    st.lists(st.floats(-2, 2), min_size=6, max_size=6),
+    st.integers(7, 200),
+    st.sampled_from([identity, sine, torch.square]),
+)
+@settings(max_examples=6)
+def test_the_rigorous_form_bounds_networks_of_drawn_couplings_in_two_dimensions(a, m_ff, F):
+    def rho(u, v):
+        left = torch.sin(a[0] * u[..., 0] + a[1] * u[..., 1])
+        return left * torch.cos(a[2] * v[..., 0] + a[3] * v[..., 1]) + a[4] * u[..., 0] * v[..., 1]
+
+    target = made(F, lambda x: torch.cos(a[5] * x[..., :1] + x[..., 1:]), rho, 3, d=2)
+    x = target.sample(200, FRESH)
+    model = compile_target(target, 2, m_ff, networks="interpolant")
+    with torch.no_grad():
+        error = float((model(x) - target(x)).square().mean())
+    assert error <= jackson_bound(target, 2, m_ff).value + 1e-20
+
+
+@pytest.mark.parametrize(("name", "d"), [("two dimensions", 2), ("three dimensions", 3)])
+def test_the_networks_term_of_d_variables_falls_with_beta_two_over_d(name, d):
+    sizes = (20_000, 160_000)
+    terms = [jackson_bound(SEVERAL[name], 2, m_ff, "l1").feedforward_term for m_ff in sizes]
+    assert terms[0] / terms[1] == pytest.approx(8 ** (2 / d), rel=0.05)
+
+
+def test_the_printed_networks_term_in_two_dimensions_is_eq_17():
+    target = SEVERAL["two dimensions"]
+    measures = complexity(target)
+    bound = jackson_bound(target, 2, 100, form="printed")
+    assert measures.beta == 1.0
+    scale = 4**2 * measures.C0
+    assert bound.feedforward_term == pytest.approx(scale * measures.C2(2) * 2**2 / 100, rel=1e-9)
+    assert bound.feedforward_term > jackson_bound(target, 2, 100, "l1").feedforward_term
+
+
+def test_networks_of_several_variables_need_a_cell():
+    with pytest.raises(InputError, match="at least 7"):
+        jackson_bound(SEVERAL["two dimensions"], 2, 6)
+    with pytest.raises(InputError, match="scalar tokens"):
+        best_split(SEVERAL["two dimensions"], 1000)
+
+
+def test_a_split_for_several_intervals_has_networks_that_reach_them():
+    target = RANK_ONLY["positions"]
+    split = best_split(target, 200)
+    assert split.m_ff >= 5
+    assert split.bound.value <= jackson_bound(target, 1, 5).value
+    with pytest.raises(InputError, match="5 units or more"):
+        best_split(target, parameters_of(1, 4))
 
 
 WRONG = st.one_of(

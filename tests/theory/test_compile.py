@@ -157,6 +157,32 @@ def test_targets_in_two_dimensions():
     assert trained[1] < trained[0] / 5
 
 
+@pytest.mark.parametrize("d", [2, 3])
+def test_interpolants_of_several_variables_are_exact_at_the_nodes(d):
+    def rho(u, v):
+        return (u * v).sum(-1)
+
+    target = AttentionTarget(
+        torch.sin, lambda x: x.square().sum(-1, keepdim=True), FunctionCoupling(rho, d), 4
+    )
+    model = compile_target(target, 2, 100, networks="interpolant")
+    basis, at = coupling_basis(target), torch.zeros(1, d, dtype=torch.float64)
+    for corner in (at, at + 1):
+        expected = torch.cat([basis.query(corner, 2), basis.key(corner, 2), target.f(corner)], -1)
+        torch.testing.assert_close(model.f_hat(corner), expected, rtol=0, atol=1e-12)
+    # one hidden layer by default
+    assert len(compile_target(target, 2, 100).f_hat) == 3
+    assert len(model.f_hat) == 2 * d + 1
+
+
+def test_interpolants_need_a_box_of_at_most_three_dimensions():
+    for target in (selection(), AttentionTarget(identity, identity, near, 4, Normal())):
+        with pytest.raises(InputError, match="uniform on a box"):
+            compile_target(target, 2, 64, networks="interpolant")
+    with pytest.raises(InputError, match="networks"):
+        compile_target(spectral_target(1.0, 2), 2, 64, networks="deep")
+
+
 def test_targets_with_positions():
     def rho(u, v):
         return torch.cos(u * v)[..., 0]

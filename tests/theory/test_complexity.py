@@ -200,24 +200,80 @@ def test_the_largest_basis_is_measured_where_it_is():
     assert complexity(target, gauge=None).sup_bases == pytest.approx(2 * sqrt(3), rel=1e-9)
 
 
-def test_several_dimensions_have_C0_and_C1_but_no_C2():
+def bilinear(u, v):
+    return (u * v).sum(-1)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_C2_in_several_dimensions_by_hand(d):
+    """F(y) = sin 3y and f(x) = x_1 x_2: |F''| <= 9, |D²f| = 1. The bases are linear: they are free.
+
+    With d variables beta = 2/d; a grid of one cell needs 7 units for d = 2 and 31 for d = 3.
+    """
     target = target_of(
-        f=lambda x: x[..., :1], rho=FunctionCoupling(lambda u, v: (u * v).sum(-1), 2)
+        lambda y: torch.sin(3 * y),
+        lambda x: x[..., :1] * x[..., 1:2],
+        FunctionCoupling(bilinear, d),
     )
     measures = complexity(target)
     assert measures.C0 >= 1
-    # v_1 - 1/2 and v_2 - 1/2 against u_1, u_2: two terms, of which the first is larger
-    assert coupling_basis(target).rank == 2
-    with pytest.raises(InputError, match="one variable") as caught:
-        measures.C2(1)
-    assert caught.value.value == (2, 1, 1)
+    # v_i - 1/2 against u_i: d terms
+    assert coupling_basis(target).rank == d
+    assert measures.beta == 2 / d
+    # n cells begin at this many units: up to one less, m_ff^beta / n² is largest for n = 1
+    before_two = {2: 15, 3: 97}[d]
+    assert measures.of_f() == pytest.approx(before_two ** (2 / d) * d / 8, rel=1e-9)
+    assert measures.of_F() == pytest.approx(9 / 8, rel=6e-3)
+    np.testing.assert_allclose(measures.of_bases(d + 1), 0.0, atol=1e-3)
 
 
-def test_C2_does_not_go_across_gaps():
-    inputs = PositionedInputs(((0.0, 1.0), (2.0, 3.0)))
-    measures = complexity(target_of(length=2, inputs=inputs))
-    with pytest.raises(InputError, match="one interval"):
-        measures.C2(1)
+def test_C2_of_separable_bases_is_that_of_each_factor():
+    """Bases 2 sin 2πu_1 sin 2πu_2: at a crest D² is -2 (2π)² I."""
+
+    def rho(u, v):
+        return (torch.sin(2 * pi * u) * torch.sin(2 * pi * v)).prod(-1)
+
+    target = target_of(f=lambda x: x[..., :1], rho=FunctionCoupling(rho, 2))
+    found = complexity(target, gauge=None).of_bases(1)[0]
+    exact = 15 * 2 * (2 / 8) * 2 * (2 * pi) ** 2
+    assert exact * (1 - 1e-5) <= found <= 1.02 * exact
+
+
+def test_C2_of_a_vector_f_is_the_root_of_the_sum_of_squares():
+    target = target_of(
+        lambda y: torch.cat([y[..., :1] ** 2, y[..., 1:] ** 2], -1),
+        lambda x: torch.cat([x[..., :1] ** 2, 3 * x[..., 1:] ** 2], -1),
+        FunctionCoupling(bilinear, 2),
+    )
+    measures = complexity(target)
+    assert measures.of_f() == pytest.approx(15 * 2 / 8 * sqrt(2**2 + 6**2), rel=1e-6)
+    # F on [0, 1] x [0, 3]: 2 and 2 · 3² in units of the box
+    assert measures.of_F() == pytest.approx(15 * 2 / 8 * sqrt(2**2 + 18**2), rel=1e-6)
+
+
+def test_C2_on_two_intervals_is_the_larger_for_networks_that_bridge_the_gap():
+    """f = x² on [0, 1] and [2, 4]: 2² · 2 / 8 on the second. m_ff = 4 leaves one piece each."""
+    inputs = PositionedInputs(((0.0, 1.0), (2.0, 4.0)))
+    measures = complexity(target_of(f=torch.square, length=2, inputs=inputs))
+    assert measures.of_f() == pytest.approx(4**2 * 1.0, rel=6e-3)
+    assert measures.C2(1) > measures.of_f()
+
+
+@pytest.mark.parametrize("name", ["barron", "klusowski-barron", "sobolev"])
+def test_every_family_has_a_C2_in_two_dimensions(name):
+    target = target_of(f=lambda x: x[..., :1], rho=FunctionCoupling(bilinear, 2))
+    measures = complexity(target, family=name)
+    assert measures.beta == {"barron": 0.5, "klusowski-barron": 1.0, "sobolev": 1.0}[name]
+    assert 0 < measures.C2(1) < measures.C2(2)
+
+
+def test_four_dimensions_have_no_C2():
+    four = target_of(f=lambda x: x[..., :1], rho=FunctionCoupling(bilinear, 4))
+    wide = target_of(f=lambda x: x.expand(*x.shape[:-1], 4), F=lambda y: y[..., :1])
+    for target, value in ((four, (4, 1)), (wide, (1, 4))):
+        with pytest.raises(InputError, match=r"at most 3 variables.*Leave m_ff out") as caught:
+            complexity(target).C2(1)
+        assert caught.value.value == value
 
 
 def test_a_complexity_prints_its_numbers():
@@ -287,6 +343,12 @@ def test_a_family_of_ones_own_is_used():
     measures = complexity(spectral_target(1.0, 3), family=Own())
     assert (measures.family, measures.beta) == ("own", 1.0)
     assert measures.C2(2) == pytest.approx(2 + 4 * 8**0.25, rel=1e-3)
+
+
+def test_a_family_of_ones_own_for_one_variable_says_what_it_lacks():
+    target = target_of(f=lambda x: x[..., :1], rho=FunctionCoupling(bilinear, 2))
+    with pytest.raises(InputError, match=r"'own' .* in_dimension"):
+        complexity(target, family=Own()).C2(1)
 
 
 def test_a_complexity_can_be_pickled_and_prints_as_its_text():

@@ -7,7 +7,9 @@
   `decomposition.py` describes. `expression.py` reads a coupling that a user typed.
 - `decay.py` fits the law that a spectrum follows; `decay_*.py` are its parts.
 - `basis.py` has the POD of a target's own coupling; `complexity.py` has C0, C1 and C2, with
-  `feedforward.py`, `smooth.py` and `fourier.py` for functions of one variable; `bounds.py` has
+  `feedforward.py` (and `family.py`) for functions of one to three variables: `smooth.py`,
+  `fourier.py` on an interval, `smooth_boxes.py`, `fourier_boxes.py` on boxes and unions
+  (`variables.py`), `hoelder.py` on both, `simplices.py` for interpolants; `bounds.py` has
   Theorem 4.1, `bound_curve.py` its curve over the head size; `recurrent.py` has C_RNN.
 - `compile.py` writes a target into the weights of Eq. 5; `represent.py` (with `slots.py`) writes a
   sequence map in the form of Eq. 8. `rank_one.py` (with `prony.py`) writes an equivariant map of

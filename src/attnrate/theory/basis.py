@@ -42,8 +42,9 @@ SAMPLED_TOKENS = 1024
 #: The number of fresh tokens at which a truncation is measured for such a law, and the most of them
 #: that are taken from one sequence
 _FRESH_TOKENS, _FRESH_POSITIONS = 4096, 256
-#: sigma_k / sigma_1 above which phi_k and psi_k can be differentiated
-_SMOOTH = 1e-9
+#: sigma_k / sigma_1 above which phi_k and psi_k can be differentiated, by the number of variables:
+#: in several the singular values are known to 1e-7 only
+_SMOOTH = {1: 1e-9, 2: 1e-4, 3: 1e-4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,8 @@ class CouplingBasis:
 
         The error of phi_k is the error of rho divided by sigma_k. Only these terms get networks.
         """
-        return int(np.sum(self.sigma > _SMOOTH * self.sigma[0])) if self.rank else 0
+        least = _SMOOTH.get(self.domain.d, _SMOOTH[1])
+        return int(np.sum(self.sigma > least * self.sigma[0])) if self.rank else 0
 
     @property
     def estimated(self) -> bool:

@@ -12,7 +12,7 @@ from attnrate.targets import ErrorEstimate, error_of
 from attnrate.targets.couplings import Exponent
 from attnrate.theory.basis import SoftmaxTarget
 from attnrate.theory.bounds import Bound, jackson_bound
-from attnrate.theory.compile import compile_target
+from attnrate.theory.compile import Networks, compile_target
 from attnrate.theory.complexity import ESTIMATED
 from attnrate.theory.feedforward import FamilyLike
 from attnrate.words import GaugeLike, NormLike
@@ -217,7 +217,8 @@ def bound_curve(
             )
             if compiled:
                 shown.at(f"measuring the compiled Transformer: m_h = {size}", done / len(m_h))
-                model = compile_target(target, size, m_ff, gauge=gauge)
+                how: Networks = "auto" if m_ff is None else "interpolant"
+                model = compile_target(target, size, m_ff, gauge=gauge, networks=how)
                 errors.append(error_of(model, target, norm=norm))
     name = target.name or "a target"
     return BoundCurve(name, tuple(rigorous), tuple(printed), tuple(errors) if compiled else None)

@@ -31,18 +31,18 @@ from attnrate.shown import Shown
 from attnrate.targets import AttentionTarget
 from attnrate.targets.couplings import Exponent
 from attnrate.theory.basis import CouplingBasis, SoftmaxTarget, coupling_basis, remembered
-from attnrate.theory.compile import pieces_of, value_range
+from attnrate.theory.compile import value_region
 from attnrate.theory.complexity import (
     ESTIMATED,
     Complexity,
     complexity,
     lipschitz_of_F,
     radius_of_f,
-    require_one_variable,
 )
 from attnrate.theory.decomposition import EPS
 from attnrate.theory.domain import Region
-from attnrate.theory.feedforward import FamilyLike
+from attnrate.theory.feedforward import FamilyLike, Interpolant
+from attnrate.theory.simplices import cells_of
 from attnrate.words import Gauge, GaugeLike, Norm, NormLike
 
 #: What float64 adds to a logit, relative to the largest: with exact rank and bases, only this
@@ -132,7 +132,9 @@ def jackson_bound(
     """A bound on the error of the best Transformer of a given size (Theorem 4.1).
 
     The rigorous form is an upper bound on the error of `compile_target(target, m_h, m_ff)`, and so
-    on that of the best Transformer. It always uses the interpolants that are compiled. Its sizes
+    on that of the best Transformer. It always uses the interpolants that are compiled; in two and
+    three variables those of `compile_target(..., networks="interpolant")`, whose error falls like
+    m_ff^(-2/d). Its sizes
     (R_f, K_F, sup|phi|) are measured on fine grids, K_F of a vector f at random points of the hull.
     Where the inputs have neither a box of at most three dimensions nor intervals (Gaussian tokens,
     for instance), 1024 sampled tokens stand for their law, and the bound is an estimate.
@@ -158,9 +160,9 @@ def jackson_bound(
         The bound with its two terms.
 
     Raises:
-        InputError: If the target is not of this form, if m_ff is given for a target of several
-            variables or one whose tokens are not uniform on one interval, or if an argument is
-            wrong.
+        InputError: If the target is not of this form, if m_ff is given for a target whose tokens
+            are not uniform on intervals or on a box, or whose d or n' is greater than 3, or if an
+            argument is wrong.
 
     Examples:
         >>> target = ar.spectral_target(alpha=2.0, rank=6)
@@ -227,7 +229,6 @@ def _measures(target: AttentionTarget, gauge: Gauge) -> Complexity:
 def _network_error(basis: CouplingBasis, m_h: int, m_ff: int) -> float:
     """K_F (R_f sup|rho_m - rho^| + sup|f - f̂|) + sup|F - F̂| of the compiled interpolants."""
     target, domain = basis.target, basis.domain
-    require_one_variable(target)
     measures = _measures(target, basis.gauge)
     if not isinstance(domain, Region):
         raise InputError(
@@ -235,13 +236,18 @@ def _network_error(basis: CouplingBasis, m_h: int, m_ff: int) -> float:
             type(target.inputs).__name__,
             "Leave m_ff out: the rank term alone holds for any law.",
         )
-    pieces = pieces_of(domain.axes[0], m_ff)
-    both = measures.of_bases(m_h)[: basis.smooth_rank] / pieces**2
+    bases = measures.of_bases(m_h)[: basis.smooth_rank]
+    # C_FF holds for every m_ff; here it is the number of cells on each side that counts
+    family = Interpolant().in_dimension(max(target.d, target.inner_size))
+    share, cells = family.share(domain), cells_of(domain, m_ff)
+    both = bases / share / cells**2
     sigma, sup = basis.sigma[: len(both)], measures.sup_bases
     # |phi psi - phî psî| <= |phi| e_psi + |psi| e_phi + e_phi e_psi, with e_phi + e_psi = both
     coupling = float(np.sum(sigma * (sup * both + both**2 / 4)))
-    outer = measures.of_F() / pieces_of((value_range(target),), m_ff) ** 2
-    return measures.K_F * (radius_of_f(target) * coupling + measures.of_f() / pieces**2) + outer
+    values = value_region(target)
+    outer = measures.of_F() / family.share(values) / cells_of(values, m_ff) ** 2
+    inner = measures.of_f() / share / cells**2
+    return measures.K_F * (radius_of_f(target) * coupling + inner) + outer
 
 
 @dataclass(frozen=True, repr=False)
@@ -323,6 +329,13 @@ def best_split(
             parameters,
             f"Pass at least {parameters_of(1, 1)}.",
         )
+    if (target.d, target.inner_size, target.out) != (1, 1, 1):
+        raise InputError(
+            "a split is found for scalar tokens, f and outputs, whose networks have one hidden "
+            "layer; the sizes (d, n', out) are {value}",
+            (target.d, target.inner_size, target.out),
+            "jackson_bound(target, m_h, m_ff) bounds the error of any one size.",
+        )
     basis = coupling_basis(target, gauge)
     if not isinstance(basis.domain, Region):
         raise InputError(
@@ -331,12 +344,19 @@ def best_split(
             type(target.inputs).__name__,
             "jackson_bound(target, m_h) bounds the error of the rank alone.",
         )
+    least = 2 * len(basis.domain.axes[0]) - 1
+    if parameters < parameters_of(1, least):
+        raise InputError(
+            f"a network for these intervals has {least} units or more, and more parameters",
+            parameters,
+            f"Pass at least {parameters_of(1, least)}.",
+        )
     rank = max(basis.rank, 1)
     sizes = []
     for m_h in range(1, rank + 1):
         base = parameters_of(m_h, 0)
         m_ff = (parameters - base) // (parameters_of(m_h, 1) - base)
-        if m_ff < 1:
+        if m_ff < least:
             break
         sizes.append((m_h, m_ff))
     splits = []

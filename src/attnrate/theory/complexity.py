@@ -7,7 +7,7 @@ here is their value at the representation that is given; C1 uses the freedom tha
 
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from math import pi, sqrt
+from math import hypot, pi, sqrt
 
 import numpy as np
 import torch
@@ -30,14 +30,18 @@ from attnrate.theory.basis import (
     target_domain,
     token_grid,
 )
-from attnrate.theory.compile import value_range
+from attnrate.theory.compile import value_range, value_region
 from attnrate.theory.decay import envelope
 from attnrate.theory.domain import Region
-from attnrate.theory.feedforward import FamilyLike, FeedForwardFamily, Interpolant, require_family
+from attnrate.theory.family import FeedForwardFamily, complexity_on, for_variables
+from attnrate.theory.feedforward import FamilyLike, Interpolant, require_family
 from attnrate.theory.panels import Array
+from attnrate.theory.variables import MOST_VARIABLES
 from attnrate.words import GaugeLike
 
 Tensor = torch.Tensor
+#: The most values of all phi at the points of one grid that are remembered
+_MOST_KEPT = 1 << 21
 #: The oscillations of f that the grid resolves on which the size of f is measured
 _FEATURES = 512
 
@@ -99,21 +103,25 @@ class Complexity(Shown):
             k: The number of bases on each side, 1 or more; the m_h of a model.
 
         Returns:
-            C2. Targets of several variables, and tokens that live in more than one interval, have
+            C2. Targets with more than three coordinates of tokens or of f, and sampled tokens, have
             none here: InputError.
 
         """
         return self.of_F() + self.of_f() + float(np.sum(self.of_bases(k)))
 
     def of_F(self) -> float:
-        """C_FF(F) on the range of f."""
+        """C_FF(F) on the range of f, or on the box around the values of a vector f.
+
+        For a vector F it is the root of the sum of squares over its coordinates.
+        """
         target = self._basis.target
-        require_one_variable(target)
-        return _function_complexity(target.F, self._chosen, value_range(target))
+        _tokens(self._basis)
+        return _function_complexity(target.F, self._chosen, value_region(target), target.out)
 
     def of_f(self) -> float:
-        """C_FF(f) on the interval of the tokens."""
-        return _function_complexity(self._basis.target.f, self._chosen, _hull(self._basis))
+        """C_FF(f) on the domain of the tokens; of a vector f as of a vector F."""
+        target = self._basis.target
+        return _function_complexity(target.f, self._chosen, _tokens(self._basis), target.inner_size)
 
     @checked
     def of_bases(self, k: Count) -> Float[Array, " k"]:
@@ -165,7 +173,9 @@ def complexity(
         alpha: The exponent of C1, greater than 1/2. By default the slope of the spectrum in
             log-log, but at least 0.51.
         family: The feed-forward networks, which decide beta and C2: "interpolant", "barron",
-            "klusowski-barron", "sobolev", "hoelder", or an object such as `Sobolev(order=3)`.
+            "klusowski-barron", "sobolev", "hoelder", or an object such as `Sobolev(order=3)`. In
+            several variables its version for the larger of d and n' is taken, so that one beta
+            holds for F and f alike.
         gauge: "softmax" takes the mean over v out of the coupling, which softmax cannot see;
             "none" (or None) leaves it in.
 
@@ -182,7 +192,7 @@ def complexity(
         1.0
 
     """
-    chosen = require_family("family", family)
+    chosen = _for_target(require_family("family", family), target)
     basis, plain = coupling_basis(target, gauge), coupling_basis(target, "none")
     exponent = decay_exponent(basis.sigma) if alpha is None else alpha
     sup_f = float(_values_of_f(target).norm(dim=-1).max())
@@ -207,18 +217,26 @@ def complexity(
 
 @remembered
 def _function_complexity(
-    function: TokenFunction, chosen: FeedForwardFamily, on: tuple[float, float]
+    function: TokenFunction, chosen: FeedForwardFamily, on: Region, components: int
 ) -> float:
-    """C_FF of the first component of a function of tokens, on an interval."""
-    return float(chosen.complexity(_Component(function, 0), on))
+    """C_FF of a function of tokens: the root of the sum of squares over its components."""
+    each = [complexity_on(chosen, _Component(function, i), on) for i in range(components)]
+    return each[0] if components == 1 else hypot(*each)
+
+
+def _for_target(chosen: FeedForwardFamily, target: AttentionTarget) -> FeedForwardFamily:
+    """The family's version for the functions of a target, as far as there is one."""
+    variables = max(target.d, target.inner_size)
+    return chosen if variables > MOST_VARIABLES else for_variables(chosen, variables)
 
 
 def _bases_complexity(
     basis: CouplingBasis, chosen: FeedForwardFamily, terms: int
 ) -> Float[Array, " terms"]:
     """C_FF(phi_i) + C_FF(psi_i) of the first terms."""
-    a, b = _hull(basis)
+    region = _tokens(basis)
     if basis.sines and isinstance(chosen, Interpolant):
+        ((a, b),) = region.axes[0]
         # √2 sin 2πku has |second derivative| <= √2 (2πk)²
         return 2 * (b - a) ** 2 / 8 * sqrt(2.0) * (2 * pi * np.arange(1.0, terms + 1)) ** 2
     values = np.empty(terms)
@@ -232,44 +250,61 @@ def _bases_complexity(
 @partial(remembered, most=4096)
 def _basis_complexity(basis: CouplingBasis, chosen: FeedForwardFamily, i: int) -> float:
     """C_FF(phi_i) + C_FF(psi_i), i counted from 0."""
-    phi, psi = _Component(basis.phi, i), _Component(basis.psi, i)
-    hull = _hull(basis)
-    return float(chosen.complexity(phi, hull) + chosen.complexity(psi, hull))
+    phi, psi = _Component(_again(basis.phi), i), _Component(_again(basis.psi), i)
+    region = _tokens(basis)
+    return complexity_on(chosen, phi, region) + complexity_on(chosen, psi, region)
 
 
-def require_one_variable(target: AttentionTarget) -> None:
-    """Raise an InputError unless tokens, f and F are scalar, as C_FF needs it."""
-    inner = target.inner_size
-    if target.d != 1 or inner != 1 or target.out != 1:
+def _tokens(basis: CouplingBasis) -> Region:
+    """The domain of the tokens; an InputError where they or f are of too many dimensions."""
+    d, inner = basis.target.d, basis.target.inner_size
+    if max(d, inner) > MOST_VARIABLES:
         raise InputError(
-            "C_FF is computed for functions of one variable; the sizes (d, n', out) must be 1",
-            (target.d, inner, target.out),
+            f"C_FF is computed for functions of at most {MOST_VARIABLES} variables; the sizes "
+            "(d, n') are {value}",
+            (d, inner),
             "Leave m_ff out: the rank term alone holds in any dimension.",
         )
-
-
-def _hull(basis: CouplingBasis) -> tuple[float, float]:
-    """The interval of the tokens; an InputError where they live in several, or are sampled."""
-    require_one_variable(basis.target)
-    domain = basis.domain
-    if not isinstance(domain, Region) or len(domain.axes[0]) != 1:
+    if not isinstance(basis.domain, Region):
         raise InputError(
-            "C_FF of the bases needs tokens that are uniform on one interval",
+            "C_FF of the bases needs tokens that are uniform on intervals or on a box",
             basis.target.inputs,
             "Leave m_ff out: the rank term alone holds for any inputs.",
         )
-    return domain.axes[0][0]
+    return basis.domain
+
+
+@lru_cache(maxsize=8)
+def _again(function: TokenFunction) -> TokenFunction:
+    """A function that remembers its values at the last points, for all of its components.
+
+    All components are expanded on the same first grid, and phi has as many as the coupling.
+    """
+    kept: dict[tuple[int, ...] | bytes, Tensor] = {}
+
+    def known(x: Tensor) -> Tensor:
+        key = x.numpy().tobytes()
+        if key not in kept:
+            values = function(x)
+            if values.numel() > _MOST_KEPT:
+                return values
+            kept.clear()
+            kept[key] = values
+        return kept[key]
+
+    return known
 
 
 @dataclass(frozen=True)
 class _Component:
-    """One component of a function of token tensors, as a function of numbers."""
+    """One component of a function of token tensors, as a function of numbers or points."""
 
     function: TokenFunction
     component: int
 
     def __call__(self, t: Array) -> Array:
-        x = torch.as_tensor(np.asarray(t, dtype=float))[..., None]
+        x = torch.as_tensor(np.asarray(t, dtype=float))
+        x = x[..., None] if x.ndim == 1 else x
         with torch.no_grad():
             return np.asarray(self.function(x)[..., self.component].numpy())
 

@@ -224,13 +224,21 @@ row per sample. `box`,
 """
 
 
-def _of_intervals(what: str) -> Callable[[C], C]:
-    """Make a function of pairs refuse what is no interval; `what` names one, {} is its index."""
+def _of_intervals(what: str, unions: bool = False) -> Callable[[C], C]:
+    """Make a function of pairs refuse what is no interval; `what` names one, {} is its index.
+
+    With `unions` a region of one axis may stand for a pair.
+    """
+
+    def side(i: int, pair: object) -> Interval | Region:
+        if unions and isinstance(pair, Region) and pair.d == 1:
+            return pair
+        return _interval(what.format(i), pair)
 
     def mark(function: C) -> C:
         @functools.wraps(function)
         def call(*pairs: object) -> Region:
-            made: Region = function(*(_interval(what.format(i), p) for i, p in enumerate(pairs)))
+            made: Region = function(*(side(i, pair) for i, pair in enumerate(pairs)))
             return made
 
         return call  # type: ignore[return-value]
@@ -238,18 +246,19 @@ def _of_intervals(what: str) -> Callable[[C], C]:
     return mark
 
 
-@_of_intervals("side {} of the box")
-def box(*sides: Sequence[float]) -> Region:
-    """A box in R^d, d ≤ 3, from its sides.
+@_of_intervals("side {} of the box", unions=True)
+def box(*sides: Sequence[float] | Region) -> Region:
+    """A box in R^d, d ≤ 3, from its sides; with unions as sides, a union of boxes.
 
     Tensor grids grow as nodes^d; in more than three dimensions take `Samples` of the law of the
     tokens.
 
     Args:
-        *sides: One pair (a, b) per coordinate, a < b, both finite.
+        *sides: One pair (a, b) per coordinate, a < b, both finite, or one `union` of intervals.
 
     Returns:
-        The domain [a_1, b_1] × … × [a_d, b_d], with its volume as the measure.
+        The domain [a_1, b_1] × … × [a_d, b_d], with its volume as the measure. With unions as sides
+        it is the union of the boxes that have one interval of each coordinate as sides.
 
     Raises:
         InputError: A side is no pair of finite numbers a < b, or there are more than three.
@@ -258,6 +267,8 @@ def box(*sides: Sequence[float]) -> Region:
         >>> square = ar.box((0, 1), (0, 1))
         >>> ar.pod(lambda u, v: (u * v).sum(-1), square).rank
         2
+        >>> ar.box(ar.union((0, 1), (2, 4)), (0, 1)).volume
+        3.0
 
     """
     if not 1 <= len(sides) <= _MOST_DIMENSIONS:
@@ -266,7 +277,12 @@ def box(*sides: Sequence[float]) -> Region:
             len(sides),
             "In more dimensions pass Samples(points) drawn from the law of the inputs.",
         )
-    return Region(tuple(((float(a), float(b)),) for a, b in sides))
+    return Region(tuple(_axis(side) for side in sides))
+
+
+def _axis(side: Sequence[float] | Region) -> tuple[Interval, ...]:
+    """The intervals of one side of a box: one, or those of a union."""
+    return side.axes[0] if isinstance(side, Region) else ((float(side[0]), float(side[1])),)
 
 
 @_of_intervals("interval {} of the union")

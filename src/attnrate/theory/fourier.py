@@ -11,7 +11,7 @@ from attnrate.theory.smooth import Function, Values, checked_interval, evaluate
 TOLERANCE = 1e-8
 """A representation counts when its error is at most this share of the largest value of g."""
 
-_PERIODS = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 8.0)
+PERIODS = (1.1, 1.3, 1.6, 2.0, 3.0, 5.0, 8.0)
 _TERMS = (4, 8, 16, 32, 64, 128, 256)
 
 
@@ -36,7 +36,7 @@ def fourier_moment(g: Function, order: int, interval: object = (0.0, 1.0)) -> fl
     best = asked.of_series()
     for terms in _TERMS:
         met = np.isfinite(best)
-        best = min(best, *(asked.of_extension(share, terms) for share in _PERIODS))
+        best = min(best, *(asked.of_extension(share, terms) for share in PERIODS))
         # One size beyond the first that agrees with g: more terms may find a smoother extension.
         if met:
             break
