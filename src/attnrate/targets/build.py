@@ -42,10 +42,10 @@ def build_target(settings: Settings) -> Target:
 
     Args:
         settings: `kind` and the parameters of that kind. The kinds of attnrate are "spectral",
-            "linear", "nearest_point", "centre_of_gravity", "selection" and "gravity"; a function of
-            your own is "module:name", or the function itself. `permute`, if given, is a list of
-            positions, the name of an order ("swap_ends", "move_to_end") or {name: k}; `mix` is a
-            table with the parameters of `Target.mixed`.
+            "linear", "delay", "irregular", "nearest_point", "centre_of_gravity", "selection" and
+            "gravity"; a function of your own is "module:name", or the function itself. `permute`,
+            if given, is a list of positions, the name of an order ("swap_ends", "move_to_end") or
+            {name: k}; `mix` is a table with the parameters of `Target.mixed`.
 
     Returns:
         The target.

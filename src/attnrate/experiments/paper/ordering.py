@@ -22,12 +22,12 @@ from attnrate import settings
 from attnrate.experiments.claims import Verdict, claim_of, judge
 from attnrate.experiments.contract import Conclusion, Experiment, Outcome, Preset, Results, Work
 from attnrate.experiments.kits.cells import as_good, worse
+from attnrate.experiments.kits.equal import OTHERS, PIVOT, parameters_of, settings_of
 from attnrate.experiments.kits.fits import Fits, curve, errors, line
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
 from attnrate.fitting.recipe import recipe_of
-from attnrate.models.base import SequenceModel, nearest_size
 from attnrate.models.build import build_model
 from attnrate.statistics import Interval, geometric_mean, mean
 from attnrate.targets import AttentionTarget, Target, linear_target, spectral_target
@@ -44,24 +44,6 @@ _GRAPH, _TEMPORAL = 0.0, 1.0
 #: Number of sequences for estimating scales, variances and floors
 _SEQUENCES = 4096
 _SCALE_SEED = 1 << 43
-PIVOT = "Transformer"
-TRANSFORMER: settings.Settings = {
-    "kind": "transformer",
-    "n": 16,
-    "m_h": 8,
-    "m_v": 16,
-    "width": 32,
-    "depth": 2,
-    "position": "learned",
-}
-#: The other models, each with the setting that adjusts its number of parameters
-OTHERS: Mapping[str, tuple[settings.Settings, str]] = {
-    "RNN": ({"kind": "linear_rnn", "activation": "tanh"}, "hidden"),
-    "linear RNN": ({"kind": "linear_rnn"}, "hidden"),
-    "GRU": ({"kind": "gru"}, "hidden"),
-    "convolution": ({"kind": "convolution"}, "channels"),
-    "state space": ({"kind": "state_space", "state": 16}, "channels"),
-}
 NAMES = (PIVOT, *OTHERS)
 #: A single seed decides which of two models is ahead only if the ratio exceeds this factor
 _ALONE = 10.0
@@ -262,25 +244,14 @@ def plan(preset: Preset) -> list[Sized[Work]]:
     return jobs
 
 
-@cache
 def model_settings(name: str) -> settings.Settings:
     """The settings of a model; its free size is chosen to match the Transformer's parameters."""
-    if name == PIVOT:
-        return TRANSFORMER
-    given, free = OTHERS[name]
-    size = nearest_size(lambda size: _count({**given, free: size}), _count(TRANSFORMER))
-    return {**given, free: size}
+    return settings_of(name, LENGTH)
 
 
 def parameters(name: str) -> int:
     """The number of parameters of a model."""
-    return _count(model_settings(name))
-
-
-def _count(given: settings.Settings) -> int:
-    model = build_model(given, linear_target("exponential", LENGTH))
-    assert isinstance(model, SequenceModel)
-    return model.parameter_count()
+    return parameters_of(model_settings(name), LENGTH)
 
 
 @dataclass(frozen=True)
