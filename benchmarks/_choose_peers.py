@@ -1,8 +1,9 @@
 """`choose` beside AutoGluon-TS, Darts and NeuralForecast on one split of real series.
 
 All learn from the first three quarters of the rows and forecast from the same moments of the last
-quarter. The regret is the error beside that of the best contender of the long race, fitted to the
-same three quarters.
+quarter. `choose` takes its own window, which Darts and NeuralForecast are given, too; AutoGluon has
+its own. The regret is the error beside that of the best contender of the long race, fitted to the
+same three quarters with the short window of that race.
 """
 
 import json
@@ -22,6 +23,7 @@ import attnrate as ar
 from _choose_peer_run import Watch
 from _choose_real import FRESH, Budget, Task, samples_of
 from attnrate.choose.contender import Shape, contender
+from attnrate.choose.data import from_frame
 from attnrate.choose.folds import Fold
 from attnrate.choose.jobs import folded
 from attnrate.choose.on_folds import learned_from
@@ -54,11 +56,25 @@ def installed(python: Path | None, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Asking:
-    """Samples, those of them that are forecast, and the seconds that a peer may take."""
+    """What a tool is asked for.
+
+    Attributes:
+        samples: The samples.
+        asked: Those of them that are forecast.
+        window: The rows of the past that a tool learns from which takes a window.
+        limit: The seconds that a peer may take.
+
+    """
 
     samples: Samples
     asked: np.ndarray
+    window: int
     limit: float
+
+    @property
+    def origins(self) -> np.ndarray:
+        """The last known row of each forecast."""
+        return np.asarray(self.samples.starts[self.asked] + self.samples.length - 1)
 
 
 def origins_of(fold: Fold) -> np.ndarray:
@@ -88,15 +104,14 @@ def least_error(
 
 
 def ours(
-    task: Task, frame: pd.DataFrame, samples: Samples, asked: np.ndarray, effort: dict[str, Any]
+    task: Task, frame: pd.DataFrame, train: int, at: Asking, effort: dict[str, Any]
 ) -> dict[str, Any]:
-    """`choose` on the rows that are learned from, on one core."""
-    fitting = Watch()
+    """`choose` on the rows that are learned from, on one core, with the window that it takes."""
+    fitting, samples = Watch(), at.samples
     found = ar.choose(
-        frame,
+        frame.iloc[:train],
         target=task.target,
         horizon=task.horizon,
-        window=samples.length,
         workers=1,
         progress=False,
         **effort,
@@ -108,12 +123,15 @@ def ours(
         "version": ar.__version__,
         "verdict": found.verdict,
         "chosen": found.winner,
+        "window": found.about.window,
         **fitted,
     }
     if found.model is None:
         return {**row, "failed": found.because[0]}
-    forecasts = found.predict(samples.tokens(asked))[:, 0]
-    return {**row, **asking.read("predict_"), "mse": error_of(samples, asked, forecasts)}
+    values, length = frame[[*found.about.inputs]].to_numpy(float), found.about.window
+    tokens = np.stack([values[last + 1 - length : last + 1] for last in at.origins])
+    forecasts = found.predict(tokens)[:, 0]
+    return {**row, **asking.read("predict_"), "mse": error_of(samples, at.asked, forecasts)}
 
 
 def peer(
@@ -130,8 +148,8 @@ def peer(
             start="2015-01-01",
             freq=SERIES.get(task.series, "h"),
             train=train,
-            origins=samples.starts[at.asked] + samples.length - 1,
-            window=samples.length,
+            origins=at.origins,
+            window=at.window,
             horizon=samples.horizon,
         )
         words = [str(python), str(_RUN), name, str(source), str(out), str(at.limit)]
@@ -146,9 +164,14 @@ def peer(
 
 
 def beside_peers(
-    task: Task, budget: Budget, best: str, python: Path | None, small: bool
+    task: Task,
+    budget: Budget,
+    best: str,
+    python: Path | None,
+    small: bool,
+    known: dict[str, dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
-    """One row for each tool on a task, as soon as it is there."""
+    """One row for each tool on a task, as soon as it is there; `known` are of earlier runs."""
     samples = samples_of(task, budget)
     fold = folded(samples, budget.folds, 0)[-1]
     asked = origins_of(fold)
@@ -156,15 +179,19 @@ def beside_peers(
     frame = task.frame()
     frame = (frame.drop_duplicates("time") if "time" in frame else frame).tail(budget.rows)
     least = least_error(samples, fold, asked, best, budget)
+    window = from_frame(frame.iloc[:train], task.target, task.horizon).samples.length
+    at = Asking(samples, asked, window, SHORT if small else LIMIT)
     effort = {"minutes": 1e-3, "seeds": 1, "folds": 2} if small else {"minutes": MINUTES}
     for name in ("attnrate", *PEERS):
+        if name in known:
+            yield known[name]
+            continue
         if name == "attnrate":
-            row = ours(task, frame.iloc[:train], samples, asked, effort)
+            row = ours(task, frame, train, at, effort)
         elif why := installed(python, name):
             row = {"tool": name, "failed": why}
         else:
             assert python is not None
-            at = Asking(samples, asked, SHORT if small else LIMIT)
             row = peer(python, name, task, frame, train, at)
         row |= {"task": task.name, "best": best, "forecasts": len(asked)}
         if "mse" in row:

@@ -245,6 +245,7 @@ class Asked:
         stores: The folder of the stores of fits.
         peers: A Python that has the peers; None if there is none.
         workers: The fits of `real` and `heads` at the same time.
+        measured: The rows of peers that an earlier run has measured and kept in the file.
         judge: Whether `real` and `regret` take the finished tasks alone and run none.
         keep: Writes what a part has found so far.
 
@@ -255,6 +256,7 @@ class Asked:
     stores: Path
     peers: Path | None
     workers: int
+    measured: list[dict[str, Any]]
     judge: bool
     keep: Callable[[str, Found], None]
 
@@ -322,10 +324,16 @@ def peers(asked: Asked) -> Found:
     for task in tasks:
         if task.name in known:
             best, budget = known[task.name]["best"], Budget(**known[task.name]["budget"])
-            for row in beside_peers(task, budget, best, asked.peers, asked.quick):
+            done = {row["tool"]: row for row in asked.measured if row["task"] == task.name}
+            for row in beside_peers(task, budget, best, asked.peers, asked.quick, done):
                 rows.append(row)
                 asked.keep("peers", of_peers(rows))
     return of_peers(rows)
+
+
+def measured_in(kept: _report.Parts) -> list[dict[str, Any]]:
+    """The rows of peers in the file that have an error; others are tried again."""
+    return [row for row in kept.found.get("peers", {}).get("rows", []) if "mse" in row]
 
 
 def finished(asked: Asked) -> dict[str, dict[str, Any]]:
@@ -385,7 +393,8 @@ def main() -> int:
                 kept.add(part, _report.finding(*found, begun, facts))
 
             asked = Asked(
-                *(given.quick, sets, stores, given.peers, given.workers, given.judge), keep
+                *(given.quick, sets, stores, given.peers, given.workers),
+                *(measured_in(kept), given.judge, keep),
             )
             found = found_by(name, asked)
             keep(name, found)
