@@ -328,7 +328,7 @@ def _kept(runs: Runs, encoding: Encoding) -> Claim:
     exact = (
         "A model for every order exists (claim absolute), so that a difference is due to training."
         if encoding in ABSOLUTE
-        else "No symmetry gives rotary positions a floor, so that a difference may be due to training."
+        else "No symmetry gives rotary positions a floor: a difference may be due to training."
     )
     by = {TITLES[task]: runs.ratio(encoding, task) for task in LINEAR if runs.pairs(encoding, task)}
     return _claim(
