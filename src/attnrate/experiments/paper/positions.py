@@ -104,13 +104,13 @@ class Way:
 
 WAYS: Mapping[contract.Preset, Mapping[Task, Way]] = {
     "quick": {
-        "table2": Way(0.005, 300, 3.6, ("original", "swapped"), ENCODINGS[:2] + ENCODINGS[4:], 1),
+        "table2": Way(0.005, 300, 3.4, ("original", "swapped"), ENCODINGS[:2] + ENCODINGS[4:], 1),
         "spectral": Way(0.02, 150, 1.2, ("original", "moved"), ("learned", "rotary"), 1),
     },
     "paper": {
-        "table2": Way(0.005, 1500, 18.0, ("original", "swapped", "moved"), ENCODINGS, 5),
-        "table3": Way(0.005, 2000, 24.0, ("original", "swapped"), ENCODINGS, 5),
-        "spectral": Way(0.02, 1200, 10.0, ("original", "moved"), ENCODINGS, 5),
+        "table2": Way(0.005, 2400, 21.0, ("original", "swapped", "moved"), ENCODINGS, 5),
+        "table3": Way(0.005, 3000, 26.0, ("original", "swapped"), ENCODINGS, 5),
+        "spectral": Way(0.02, 1800, 13.0, ("original", "moved"), ENCODINGS, 5),
     },
 }
 
