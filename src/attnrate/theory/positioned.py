@@ -61,6 +61,7 @@ def compile_linear(target: LinearTarget, position: Absolute) -> Transformer:
     n = length + 1
     # modules are created with random weights; every one of them is overwritten below
     with torch.random.fork_rng(devices=[]):
+        F_hat = feed_forward(n, 1, length, depth=1).double()
         model = Transformer(
             1,
             1,
@@ -70,27 +71,26 @@ def compile_linear(target: LinearTarget, position: Absolute) -> Transformer:
             position=position,
             length=length,
             f_hat=nn.Identity(),
-            F_hat=feed_forward(n, 1, length, depth=1),
+            F_hat=F_hat,
         ).double()
         model.f_hat = _split(model)
     c = torch.tensor(M.sum(1))
     with np.errstate(divide="ignore"):
         logits = torch.tensor(np.maximum(np.log(M / M.sum(1, keepdims=True)), _LEAST))
     weights = logits.softmax(-1)
-    first, last = model.F_hat[0], model.F_hat[2]
+    gate, bias, last, constant = F_hat.parameters()
     B = float(c.max())
     with torch.no_grad():
-        for each in (model.W_Q, model.W_K, model.W_V, *model.F_hat[::2]):
-            for parameter in each.parameters():
-                parameter.zero_()
+        for each in (model.W_Q.weight, model.W_K.weight, model.W_V.weight, constant):
+            each.zero_()
         model.W_Q.weight[:, 1:] = logits.mT
         model.W_K.weight[:, 1:] = torch.eye(length)
         model.W_V.weight[0, 0] = 1.0
         model.W_V.weight[1:, 1:] = torch.linalg.inv(weights).mT
-        first.weight[:, 0] = c
-        first.weight[:, 1:] = B * torch.eye(length, dtype=torch.float64)
-        first.bias.fill_(-B)
-        last.weight.fill_(1.0)
+        gate[:, 0] = c
+        gate[:, 1:] = B * torch.eye(length, dtype=torch.float64)
+        bias.fill_(-B)
+        last.fill_(1.0)
     return model
 
 

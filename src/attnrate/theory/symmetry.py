@@ -50,10 +50,10 @@ def averaged(M: Matrix, symmetry: Symmetry) -> Matrix:
     if symmetry == "none":
         return M
     if symmetry == "reversal":
-        return (M + M[::-1, ::-1]) / 2
+        return np.asarray((M + M[::-1, ::-1]) / 2)
     diagonal = np.trace(M) / length
     other = (M.sum() - np.trace(M)) / (length * max(length - 1, 1))
-    return np.where(np.eye(length, dtype=bool), diagonal, other)
+    return np.asarray(np.where(np.eye(length, dtype=bool), diagonal, other))
 
 
 def symmetric_floor(target: LinearTarget, symmetry: Symmetry) -> float:

@@ -45,7 +45,7 @@ TARGETS: Mapping[Task, AnySettings] = {
     "spectral": {"kind": "spectral", "alpha": 1.0, "rank": 3, "length": 16},
 }
 MOVED = 10
-ORDERS: Mapping[Order, Mapping[str, AnySettings]] = {
+ORDERS: Mapping[Order, AnySettings] = {
     "original": {},
     "swapped": {"permute": {"swap_ends": MOVED}},
     "moved": {"permute": {"move_to_end": MOVED}},

@@ -16,7 +16,7 @@ target with 150 steps, by which the cost of a step was measured.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, permutations
@@ -42,7 +42,6 @@ from attnrate.experiments.kits.encodings import (
     Symmetries,
     Task,
     Trained,
-    TrainedOutcome,
     order_of,
     width_of,
 )
@@ -85,6 +84,10 @@ EXACT = 1e-18
 SAME_RANK = 2.0
 
 
+#: What two fits in different orders have in common: the encoding, the task and the seed
+Place = tuple[Encoding, Task, int]
+
+
 @dataclass(frozen=True)
 class Way:
     """How a task is fitted: the recipe, the seconds of a fit, the orders, encodings and seeds."""
@@ -105,7 +108,7 @@ class Way:
 WAYS: Mapping[contract.Preset, Mapping[Task, Way]] = {
     "quick": {
         "table2": Way(0.005, 300, 3.4, ("original", "swapped"), ENCODINGS[:2] + ENCODINGS[4:], 1),
-        "spectral": Way(0.02, 150, 1.2, ("original", "moved"), ("learned", "rotary"), 1),
+        "spectral": Way(0.02, 250, 2.0, ("original", "moved"), ("learned", "rotary"), 1),
     },
     "paper": {
         "table2": Way(0.005, 2400, 21.0, ("original", "swapped", "moved"), ENCODINGS, 5),
@@ -125,8 +128,8 @@ def plan(preset: contract.Preset) -> contract.Plan:
                 continue  # swaps twice ten of sixteen
             jobs.append(Sized(Floors(task=task, order=order, sequences=4 * sequences), 0.2))
             if task in LINEAR and order != "original":
-                job = Compiled(task=task, order=order, sequences=sequences)
-                jobs.append(Sized(job, 0.2 + sequences * 1e-3))
+                compiled = Compiled(task=task, order=order, sequences=sequences)
+                jobs.append(Sized(compiled, 0.2 + sequences * 1e-3))
     for task, way in WAYS[preset].items():
         for seed in range(way.seeds):
             for order in way.orders:
@@ -276,6 +279,10 @@ def _without(runs: Runs) -> Claim:
     )
 
 
+def _known(found: Interval) -> str:
+    return str(found) if found.known else "not known yet"
+
+
 def _said(wrong: bool) -> str:
     return " A fit lies below its floor, so this program has an error." if wrong else ""
 
@@ -288,7 +295,7 @@ def _past(runs: Runs) -> Claim:
         if (cell.model, cell.target) == ("Transformer", "original")
     )
     wrong, floor = runs.below_floor("alibi"), floors["original"]
-    errors = {
+    errors: dict[str, Interval | str] = {
         order: runs.error("alibi", "table2", order)
         for order in ORDERS
         if runs.fits_of("alibi", "table2", order)
@@ -337,7 +344,7 @@ def _kept(runs: Runs, encoding: Encoding) -> Claim:
         f"Trained alike, {PHRASES[encoding]} keep the promise: the error in another order is at "
         f"most {cells.MATTERS:g} times that in the original one.",
         verdict,
-        f"The ratio of the errors is {ratio.shown} ({fits.listed(by)})."
+        f"The ratio of the errors is {_known(ratio)} ({fits.listed(by)})."
         f"{unlearned if missed else ''} {exact}",
         ratio,
     )
@@ -345,11 +352,12 @@ def _kept(runs: Runs, encoding: Encoding) -> Claim:
 
 def _rank(runs: Runs) -> Claim:
     """Decide by the ratio of ranks of fits that agree in encoding, task and seed."""
+    before = _ranks(runs, "original")
     ratios = [
-        one.outcome.rank / other.outcome.rank
-        for one in _ranked(runs, "swapped", "moved")
-        for other in _ranked(runs, "original")
-        if _place(one) == _place(other)
+        rank / other
+        for place, rank in _ranks(runs, "swapped", "moved")
+        for same, other in before
+        if same == place
     ]
     ratio = geometric_mean(ratios)
     by = {
@@ -369,27 +377,23 @@ def _rank(runs: Runs) -> Claim:
             ratio.high < limits[0] or ratio.low > limits[1],
         ),
         f"Rank is the number of singular values that hold {ENERGY:.0%} of the energy of the logits "
-        f"of a sequence, modulo the gauge. In the other order it is {ratio.shown} times that in "
+        f"of a sequence, modulo the gauge. In other orders it is {_known(ratio)} times that in "
         "the original one, over fits to linear targets that learned the original order; in the "
         f"original and in other orders, over all fits: {fits.listed(by)} of {SIZES['m_h']}.",
         ratio,
     )
 
 
-def _ranked(runs: Runs, *orders: Order) -> list[contract.Done[Trained, TrainedOutcome]]:
-    """The fits to linear targets whose rank is known and whose encoding learned the target."""
+def _ranks(runs: Runs, *orders: Order) -> list[tuple[Place, float]]:
+    """The ranks on linear targets, of encodings that training has taught the original order."""
     return [
-        one
+        ((encoding, task, one.label.seed), one.outcome.rank)
         for encoding in ENCODINGS
         for task in LINEAR
         if runs.learned(encoding, task)
         for one in runs.fits_of(encoding, task, *orders)
         if one.outcome.rank
     ]
-
-
-def _place(one: contract.Done[Trained, TrainedOutcome]) -> tuple[Encoding, Task, int]:
-    return one.job.encoding, one.job.task, one.job.seed
 
 
 def _by_value(runs: Runs) -> Claim:
@@ -425,27 +429,22 @@ def error_figure(runs: Runs) -> Figure:
     """Draw the errors of every encoding in each order, a panel for every target."""
     panels = []
     for task in TARGETS:
-        series = [one for order in ORDERS if (one := _series(runs, task, order)) is not None]
-        if not series:
+        shown = [encoding for encoding in ENCODINGS if runs.fits_of(encoding, task)]
+        if not shown:
             continue
-        floors = [
-            Series(
-                f"exact floor, {order}",
-                tuple(range(len(ENCODINGS))),
-                tuple(_drawn(runs.floor(encoding, task, order)) for encoding in ENCODINGS),
-                style="theory",
-                group=order,
-            )
+        series = [
+            one
             for order in ORDERS
             if runs.trained.where(task=task, order=order)
+            for one in _series(runs, task, order, shown)
         ]
         panels.append(
             Rows(
                 TITLES[task],
                 "mean squared error",
                 "position encoding",
-                tuple(WORDS[encoding] for encoding in ENCODINGS),
-                (*series, *floors),
+                tuple(WORDS[encoding] for encoding in shown),
+                tuple(series),
                 x_scale="log",
             )
         )
@@ -461,19 +460,25 @@ def error_figure(runs: Runs) -> Figure:
     )
 
 
-def _series(runs: Runs, task: Task, order: Order) -> Series | None:
-    """The errors of all encodings in one order, or None without any."""
+def _series(
+    runs: Runs, task: Task, order: Order, shown: Sequence[Encoding]
+) -> tuple[Series, Series]:
+    """The errors of all encodings in one order, and the floors above zero."""
     found = [
         (float(row), error)
-        for row, encoding in enumerate(ENCODINGS)
+        for row, encoding in enumerate(shown)
         if (error := runs.error(encoding, task, order)).known
     ]
-    return fits.curve(order, found, group=order) if found else None
-
-
-def _drawn(floor: float) -> float:
-    """A floor for a logarithmic axis, on which zero is not drawn."""
-    return floor if floor > 0 else math.nan
+    floors = [
+        (row, floor)
+        for row, encoding in enumerate(shown)
+        if (floor := runs.floor(encoding, task, order)) > 0
+    ]
+    return (
+        fits.curve(order, found, group=order),
+        # marks, because lines would join rows that have nothing to do with each other
+        fits.line(f"exact floor, {order}", floors, group=order),
+    )
 
 
 def tables(runs: Runs) -> tuple[Table, ...]:
@@ -520,7 +525,7 @@ def _table(runs: Runs, task: Task) -> Table:
         return " / ".join(f"{one.value:.3g}" if one.known else "–" for one in known)
 
     shown = [encoding for encoding in ENCODINGS if runs.fits_of(encoding, task)]
-    columns = {
+    columns: dict[str, Callable[[Encoding], Cell]] = {
         order: partial(lambda order, one: _words(runs.error(one, task, order)), order)
         for order in ORDERS
         if runs.trained.where(task=task, order=order)
@@ -559,8 +564,8 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
         "them.",
         "Learned positions, sinusoidal ones and the shift of Eq. 7 keep the promise of Prop. 6.2 "
         "exactly, where the query counts by its position only. Then an order of the inputs is an "
-        "order of the keys, and every linear target with positive weights has an explicit "
-        "Transformer of one size in every order. Where the query counts by its value, the token "
+        "order of the keys, and every linear target with an invertible matrix and no negative "
+        "weight has an explicit Transformer of one size in every order. Where the query counts by its value, the token "
         "that asks stands elsewhere in the other order, and Prop. 6.2 does not apply.",
     ]
     if runs.trained:
