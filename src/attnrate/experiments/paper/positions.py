@@ -57,7 +57,7 @@ WORDS: Mapping[Encoding, str] = {
     "none": "none",
     "learned": "learned",
     "sinusoidal": "sinusoidal",
-    "shift": "shift (Eq. 7)",
+    "shift": "shift",
     "rotary": "rotary",
     "alibi": "ALiBi",
 }
@@ -453,17 +453,16 @@ def error_figure(runs: Runs) -> Figure:
         "Errors by position encoding and order of the inputs",
         "Errors of Transformers with equally many parameters, trained alike: geometric means over "
         "seeds with 95 % intervals. Swapped: the first and the last ten inputs change places "
-        "(Table 2). Moved: the first ten come last (Table 1). An encoding keeps the promise of "
-        "Prop. 6.2 where the marks of a row lie together. The floors are exact: no model without "
-        "positions, and none with ALiBi and no mask, lies below them; other encodings have none.",
+        "(Table 2). Moved: the first ten come last (Table 1). The shift is that of Eq. 7. An "
+        "encoding keeps the promise of Prop. 6.2 where the marks of a row lie together. The floors "
+        "are exact: no model without positions, and none with ALiBi and no mask, lies below its "
+        "own; other encodings have no floor.",
         tuple(panels),
     )
 
 
-def _series(
-    runs: Runs, task: Task, order: Order, shown: Sequence[Encoding]
-) -> tuple[Series, Series]:
-    """The errors of all encodings in one order, and the floors above zero."""
+def _series(runs: Runs, task: Task, order: Order, shown: Sequence[Encoding]) -> list[Series]:
+    """The errors of all encodings in one order, and the floors above zero if there are any."""
     found = [
         (float(row), error)
         for row, encoding in enumerate(shown)
@@ -474,11 +473,9 @@ def _series(
         for row, encoding in enumerate(shown)
         if (floor := runs.floor(encoding, task, order)) > 0
     ]
-    return (
-        fits.curve(order, found, group=order),
-        # marks, because lines would join rows that have nothing to do with each other
-        fits.line(f"exact floor, {order}", floors, group=order),
-    )
+    # marks, because lines would join rows that have nothing to do with each other
+    below = [fits.line(f"exact floor, {order}", floors, group=order)] if floors else []
+    return [fits.curve(order, found, group=order), *below]
 
 
 def tables(runs: Runs) -> tuple[Table, ...]:
@@ -565,8 +562,9 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
         "Learned positions, sinusoidal ones and the shift of Eq. 7 keep the promise of Prop. 6.2 "
         "exactly, where the query counts by its position only. Then an order of the inputs is an "
         "order of the keys, and every linear target with an invertible matrix and no negative "
-        "weight has an explicit Transformer of one size in every order. Where the query counts by its value, the token "
-        "that asks stands elsewhere in the other order, and Prop. 6.2 does not apply.",
+        "weight has an explicit Transformer of one size in every order. Where the query counts by "
+        "its value, the token that asks stands elsewhere in the other order, and Prop. 6.2 does "
+        "not apply.",
     ]
     if runs.trained:
         found = {
