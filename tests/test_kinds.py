@@ -121,7 +121,18 @@ def test_a_kind_is_found_by_the_word_and_made_from_its_table() -> None:
     ("kinds", "words"),
     [
         (TARGETS, ("spectral", "linear", "nearest_point", "selection", "gravity")),
-        (MODELS, ("transformer", "coupling", "linear_rnn", "gru", "state_space", "convolution")),
+        (
+            MODELS,
+            (
+                "transformer",
+                "coupling",
+                "relative",
+                "linear_rnn",
+                "gru",
+                "state_space",
+                "convolution",
+            ),
+        ),
     ],
 )
 def test_every_file_of_a_room_has_added_its_kinds(kinds: Kinds[Any], words: tuple[str]) -> None:

@@ -100,6 +100,7 @@ from .models import CouplingTransformer as CouplingTransformer
 from .models import LearnedCoupling as LearnedCoupling
 from .models import LinearRNN as LinearRNN
 from .models import PositionEncoding as PositionEncoding
+from .models import RelativeTransformer as RelativeTransformer
 from .models import SequenceModel as SequenceModel
 from .models import StateSpace as StateSpace
 from .models import Transformer as Transformer

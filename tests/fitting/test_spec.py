@@ -216,7 +216,9 @@ def test_alterations_are_those_of_the_targets() -> None:
     assert (mixed(x) == plain(late)).all()
 
 
-@pytest.mark.parametrize("kind", ["transformer", "linear_rnn", "gru", "state_space", "convolution"])
+@pytest.mark.parametrize(
+    "kind", ["transformer", "relative", "linear_rnn", "gru", "state_space", "convolution"]
+)
 def test_every_model_fits_its_target(kind: str) -> None:
     target = build_target({"kind": "gravity", "bodies": 4})
     model = build_model({"kind": kind}, target)

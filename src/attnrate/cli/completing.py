@@ -32,6 +32,7 @@ EXPERIMENTS = (
     "open-questions",
     "propositions",
     "rank-one",
+    "positions",
     "memory",
 )
 TARGET_KINDS = (
@@ -44,7 +45,15 @@ TARGET_KINDS = (
     "selection",
     "spectral",
 )
-MODEL_KINDS = ("convolution", "coupling", "gru", "linear_rnn", "state_space", "transformer")
+MODEL_KINDS = (
+    "convolution",
+    "coupling",
+    "gru",
+    "linear_rnn",
+    "relative",
+    "state_space",
+    "transformer",
+)
 MATCHES: tuple[Literal["name", "depth"], ...] = ("name", "depth")
 ENGINES = ("local", "ray", "ray://")
 

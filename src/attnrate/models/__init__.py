@@ -1,7 +1,8 @@
 """The hypothesis spaces: the paper's Transformer, its rivals, and models for real data.
 
 - `transformer.py` is Eq. 5, with options that Eq. 5 does not have (`attention.py`,
-  `positions.py`); in `coupling.py` F and f are the identity, so only the coupling is learned.
+  `positions.py`); in `coupling.py` F and f are the identity, so only the coupling is learned; in
+  `relative.py` logits depend on t - s (rotary, ALiBi).
 - `recurrent.py` (linear RNN, GRU), `state_space.py` and `convolution.py` are its rivals.
 - `vit.py` and `seq2seq.py` (with `multihead.py` and `decoding.py`) are for real data, and
   `rivals.py` has recurrent models for such data; `presets.py` has what their settings share.
@@ -21,6 +22,7 @@ from attnrate.models.positions import (
     position_encoding,
 )
 from attnrate.models.recurrent import GRU, LinearRNN
+from attnrate.models.relative import RelativeTransformer
 from attnrate.models.state_space import StateSpace
 from attnrate.models.transformer import LearnedCoupling, Transformer
 
@@ -35,6 +37,7 @@ __all__ = [
     "LinearRNN",
     "NoPosition",
     "PositionEncoding",
+    "RelativeTransformer",
     "SequenceModel",
     "SinusoidalPosition",
     "StateSpace",

@@ -14,6 +14,8 @@
 - `compile.py` writes a target into the weights of Eq. 5; `represent.py` (with `slots.py`) writes a
   sequence map in the form of Eq. 8. `rank_one.py` (with `prony.py`) writes an equivariant map of
   scalar tokens into Eq. 5 with m_h = 1, and `steepness.py` says how steep F must then be.
+- `symmetry.py` has exact floors of models that commute with permutations; `positioned.py` writes
+  linear targets into Eq. 5 with position encodings.
 - `propositions.py`, `permuting.py` and `invariants.py` test statements of the paper by runs; the
   result of each is a `Check` (`check.py`).
 """
