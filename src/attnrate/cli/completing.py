@@ -32,6 +32,7 @@ EXPERIMENTS = (
     "open-questions",
     "propositions",
     "rank-one",
+    "translation-order",
 )
 TARGET_KINDS = ("centre_of_gravity", "gravity", "linear", "nearest_point", "selection", "spectral")
 MODEL_KINDS = ("convolution", "coupling", "gru", "linear_rnn", "state_space", "transformer")
