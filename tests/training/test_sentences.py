@@ -7,7 +7,12 @@ import pytest
 import torch
 
 from attnrate.models.seq2seq import Seq2Seq
-from attnrate.training.sentences import Sentences, bleu, score_translations
+from attnrate.training.sentences import (
+    Sentences,
+    bleu,
+    score_translations,
+    sentence_losses,
+)
 
 
 class Words:
@@ -51,3 +56,17 @@ def test_without_sentences_that_the_altered_order_moves_there_is_no_score_of_the
     assert found.moved.test_loss is None
     assert math.isnan(found.moved.bleu)
     assert 0 <= found.bleu <= 100
+
+
+def test_the_losses_of_sentences_add_up_to_the_loss_per_token():
+    random = np.random.default_rng(1)
+    rows = [random.integers(3, 12, n).tolist() for n in random.integers(4, 16, 70)]
+    pairs = tuple((row, row[:3]) for row in rows)
+    model = Seq2Seq(width=16, layers=1, heads=2, m_h=8, m_ff=16, vocabulary=12).train()
+    losses = sentence_losses(model, pairs)
+    assert model.training
+    # by itself, without padding
+    assert sentence_losses(model, pairs[7:8])[0] == pytest.approx(losses[7], rel=1e-5)
+    texts = (("a", "a"),) * 70
+    found = score_translations(model, Sentences(pairs, pairs, texts, Words(), False))
+    assert sum(losses) / (4 * 70) == pytest.approx(found.test_loss, rel=1e-5)

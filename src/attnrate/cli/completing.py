@@ -32,6 +32,7 @@ EXPERIMENTS = (
     "open-questions",
     "propositions",
     "rank-one",
+    "translation-order",
     "positions",
     "memory",
 )

@@ -147,12 +147,18 @@ class Seq2Seq(WordTranslator):
             The tokens after the encoder, and which of them are no padding; None for all.
 
         """
-        source, _ = self.in_order(source)
+        source, x = self.placed_source(source)
         kept = self._kept(source)
-        x = self._placed(source)
         for layer in self.encoder_layers:
             x = layer(x, Padding(kept, kept))
         return self.encoder_norm(x), kept
+
+    def placed_source(
+        self, source: Int[Tensor, "batch S"]
+    ) -> tuple[Int[Tensor, "batch S"], Float[Tensor, "batch S width"]]:
+        """The source in the order in which the encoder reads it, and its tokens with positions."""
+        source, _ = self.in_order(source)
+        return source, self._placed(source)
 
     def states(
         self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]

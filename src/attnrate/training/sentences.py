@@ -304,6 +304,30 @@ def _loss(model: Translator, pairs: Sequence[tuple[Sentence, Sentence]]) -> floa
     return evaluate(model, Pairs(sources, targets, model.specials, most, shuffle=False))[0]
 
 
+@torch.no_grad()
+def sentence_losses(
+    model: Translator, pairs: Sequence[tuple[Sentence, Sentence]]
+) -> tuple[float, ...]:
+    """The cross entropy of each German sentence, summed over its tokens and its end, in nats."""
+    special, device, training = model.specials, next(model.parameters()).device, model.training
+    order = sorted(range(len(pairs)), key=lambda i: [*map(len, pairs[i])])
+    found = [0.0] * len(order)
+    model.eval()
+    for start in range(0, len(order), _AT_ONCE):
+        chosen = order[start : start + _AT_ONCE]
+        source = padded([[*pairs[i][0], special.end] for i in chosen], special.pad)
+        rows = [[special.begin, *pairs[i][1], special.end] for i in chosen]
+        target = padded(rows, special.pad).to(device)
+        logits = model(source.to(device), target[:, :-1])
+        each = torch.nn.functional.cross_entropy(
+            logits.mT, target[:, 1:], ignore_index=special.pad, reduction="none"
+        )
+        for i, loss in zip(chosen, each.sum(1).tolist(), strict=True):
+            found[i] = loss
+    model.train(training)
+    return tuple(found)
+
+
 def translations(model: Translator, data: Sentences, beams: int) -> list[str]:
     """The translations of all test sentences; those of similar length are translated together."""
     special, device = model.specials, next(model.parameters()).device
