@@ -122,6 +122,7 @@ def test_a_kind_is_found_by_the_word_and_made_from_its_table() -> None:
     [
         (TARGETS, ("spectral", "linear", "nearest_point", "selection", "gravity")),
         (MODELS, ("transformer", "coupling", "linear_rnn", "gru", "state_space", "convolution")),
+        (MODELS, ("hybrid",)),
     ],
 )
 def test_every_file_of_a_room_has_added_its_kinds(kinds: Kinds[Any], words: tuple[str]) -> None:

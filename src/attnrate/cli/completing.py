@@ -32,9 +32,18 @@ EXPERIMENTS = (
     "open-questions",
     "propositions",
     "rank-one",
+    "hybrids",
 )
 TARGET_KINDS = ("centre_of_gravity", "gravity", "linear", "nearest_point", "selection", "spectral")
-MODEL_KINDS = ("convolution", "coupling", "gru", "linear_rnn", "state_space", "transformer")
+MODEL_KINDS = (
+    "convolution",
+    "coupling",
+    "gru",
+    "hybrid",
+    "linear_rnn",
+    "state_space",
+    "transformer",
+)
 MATCHES: tuple[Literal["name", "depth"], ...] = ("name", "depth")
 ENGINES = ("local", "ray", "ray://")
 

@@ -12,6 +12,8 @@
 - `compile.py` writes a target into the weights of Eq. 5; `represent.py` (with `slots.py`) writes a
   sequence map in the form of Eq. 8. `rank_one.py` (with `prony.py`) writes an equivariant map of
   scalar tokens into Eq. 5 with m_h = 1, and `steepness.py` says how steep F must then be.
+- `unmixing.py` undoes a filter of the inputs, as a convolution and as a linear RNN, and
+  `blurred.py` says how much of a mixed coupling pairs of tokens can have.
 - `propositions.py`, `permuting.py` and `invariants.py` test statements of the paper by runs; the
   result of each is a `Check` (`check.py`).
 """
