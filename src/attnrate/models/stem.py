@@ -66,4 +66,4 @@ class StemViT(ViT):
     ) -> None:
         super().__init__(settings)
         # the embedding was drawn first and is dropped; nothing else depends on it
-        self.patches: nn.Module = Stem(settings, features)
+        self.add_module("patches", Stem(settings, features))

@@ -102,7 +102,7 @@ def variance(target: Target) -> float:
 @cache
 def model_settings(name: Name, m_h: int, width: int) -> settings.Settings:
     """The settings of a model with about as many parameters as the plain one of this width."""
-    common = {"m_h": m_h, "depth": 2, "position": "learned", "length": LENGTH}
+    common: settings.Settings = {"m_h": m_h, "depth": 2, "position": "learned", "length": LENGTH}
     target = base()  # made here, because sizes are counted where tensors have no values
 
     def made(size: int) -> settings.Settings:

@@ -53,7 +53,7 @@ EXACT = 1e-12
 #: A convolution has undone a filter if it leaves at most this share of a token's variance
 UNDONE = 0.05
 #: Taps of the convolutions whose best is computed, and of the one that is judged
-COUNTS, JUDGED = (1, 2, 3, 5, 8, 12, 16), 8
+COUNTS, JUDGED = (1, 2, 3, 5, 8, 12, 16), 12
 #: The case of each row, and its words
 CASES: Mapping[Case, str] = {
     "original": "nothing to undo",
@@ -167,13 +167,13 @@ class Runs:
     """The finished jobs by kind."""
 
     exact: Sequence[Done[Exact, ExactOutcome]]
-    fits: fits.Fits
+    trained: fits.Fits
     plain: Mapping[int, ImageOutcome]
     stems: Mapping[int, StemOutcome]
 
     def of(self, case: Case, name: Name, m_h: int = RANK, strength: float = 1.0) -> fits.Fits:
         """The fits of a cell, one per seed."""
-        return self.fits.where(case=case, model=name, m_h=m_h, strength=strength)
+        return self.trained.where(case=case, model=name, m_h=m_h, strength=strength)
 
     def ratio(self, case: Case, name: Name, other: Name = PLAIN) -> Interval:
         """The error of a model over another's at m_h = rank, paired by seed."""
@@ -213,7 +213,7 @@ def conclude(results: Results) -> Conclusion:
         {one.job.seed: one.outcome for one in results.of(Stem, StemOutcome)},
     )
     said = (*claims(runs), _stem_claim(runs, results))
-    if not runs.exact and not runs.fits and not runs.images:
+    if not runs.exact and not runs.trained and not runs.images:
         return Conclusion(("No job of this experiment is finished.",), claims=said)
     drawn = tuple(figure for figure in (helped_figure(runs), limits_figure(runs)) if figure.panels)
     tables = tuple(table for table in (errors_table(runs), images_table(runs)) if table.rows)
@@ -275,8 +275,8 @@ def _inverse(runs: Runs) -> Claim:
     return _claim(
         "inverse",
         "our question; App. D.3",
-        "Where tokens come mixed, a short convolution undoes it for filters of minimum phase only; "
-        "a linear RNN of four states does so for every filter.",
+        "Where tokens come mixed, a convolution undoes it for filters of minimum phase only; a "
+        "linear RNN of four states does so for every filter.",
         judge(good, not good, enough=bool(runs.exact)),
         f"Of a token's variance, the best convolution of {JUDGED} taps leaves at most "
         f"{most:.2g} if the filter is of minimum phase. If it is not, a causal filter leaves at "
@@ -407,8 +407,10 @@ def _stem_claim(runs: Runs, results: Results) -> Claim:
         "On CIFAR-10 a ViT with a convolutional stem recognises more images than one with linear "
         "patches, at equal parameters and steps.",
         judge(gain.low > 0, gain.high < 0),
-        f"Accuracy rises by {percent(gain) if gain.known else 'not run'} (percentage points of "
-        f"the test images; {gain.count} seeds, paired).{results.gaps}",
+        f"The share of test images that it recognises is larger by {percent(gain)} ({gain.count} "
+        f"seeds, paired).{results.gaps}"
+        if pairs
+        else f"No two models of images with the same seed are finished.{results.gaps}",
         gain,
     )
     return claim.untestable(results.missing[0]) if results.missing and not pairs else claim
@@ -429,10 +431,9 @@ def paragraphs(runs: Runs, said: Iterable[Claim]) -> tuple[str, ...]:
         missed = mean([one.outcome.missed[-1] for one in runs.exact])
         texts.append(
             f"Mixing raises the rank of the coupling of two neighbouring tokens from {RANK} to "
-            f"{_range(ranks)}, as in App. D.3. But rank is not the trouble: "
-            f"{percent(missed)} of the mixed coupling depends on other tokens than the "
-            f"two, or lies beyond rank {RANK}, so that no head of that size on single tokens has "
-            "it."
+            f"{max(ranks)}, as in App. D.3. And {percent(missed)} of the mixed coupling depends on "
+            f"other tokens than the two, or lies beyond rank {RANK}, so that no head of that size "
+            "on single tokens has it."
         )
     if runs.cases:
         parts = [
@@ -449,11 +450,6 @@ def paragraphs(runs: Runs, said: Iterable[Claim]) -> tuple[str, ...]:
             lead = "So the slides are right where inputs are mixed. " + lead
         texts.append(lead + "; ".join(parts) + ".")
     return tuple(texts)
-
-
-def _range(numbers: Sequence[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return str(low) if low == high else f"{low} to {high}"
 
 
 def helped_figure(runs: Runs) -> Figure:
@@ -586,7 +582,7 @@ def errors_table(runs: Runs) -> Table:
 def images_table(runs: Runs) -> Table:
     """Tabulate the models of images."""
     pairs = runs.images
-    listed = {
+    listed: dict[str, Sequence[ImageOutcome | StemOutcome]] = {
         "linear patches": [one for one, _ in pairs],
         "convolutional stem": [stem for _, stem in pairs],
     }
