@@ -97,7 +97,7 @@ def test_exact_answers_are_exact_and_survive_the_store():
 
 def test_a_fit_runs_and_its_error_is_a_share_of_the_variance():
     recipe = {"steps": 3, "batch": 8}
-    job = Trained(case="unstable", model="GRU", m_h=1, width=8, recipe=recipe, seed=0)
+    job = Trained(case="unstable", model="GRU", m_h=1, width=32, recipe=recipe, seed=0)
     found = job.run()
     assert run_job(job.settings).items() >= {"error": found.error, "steps": found.steps}.items()
     assert 0.5 < found.error < 100

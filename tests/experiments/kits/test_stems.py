@@ -47,7 +47,7 @@ def test_a_job_trains_one_model_with_a_stem_and_judges_it(data, seen, monkeypatc
 @pytest.mark.usefixtures("own_cache")
 def test_images_that_cannot_be_had_are_missing(monkeypatch):
     def refuse(train, test):
-        raise stems.real.FetchError("no network")
+        raise stems.real.FetchError("no network", "cifar10")
 
     monkeypatch.setattr(stems.images, "photographs", refuse)
     with pytest.raises(Missing, match="no network"):

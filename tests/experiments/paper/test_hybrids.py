@@ -102,7 +102,7 @@ def test_the_other_verdicts_turn_as_well():
 
 def test_seeds_that_differ_and_single_seeds_leave_claims_open():
     wide = [
-        trained(case, name, seed, error * 10 ** (seed if name == "convolution" else 0))
+        trained(case, name, seed, error * 10 ** (seed - 2 if name == "convolution" else 0))
         for (case, name), error in GOOD.items()
         for seed in SEEDS
     ]
@@ -140,8 +140,9 @@ def test_what_was_made_up_is_in_figures_tables_and_sentences():
         *("no layer", "convolution", "true filter, given", "true filter, compiled"),
     }
     gains, left = limits.panels
-    assert [min(one.y) for one in gains.series] == pytest.approx([2.0])
-    assert [max(one.y) for one in gains.series] == pytest.approx([10.0])
+    (gained,) = gains.series
+    assert gained.x == pytest.approx((0.2, 0.9))
+    assert gained.y == pytest.approx((2.0, 10.0), rel=0.01)
     assert len(left.series) == 2
     errors, images = said.tables
     assert len(errors.columns) == 6

@@ -113,7 +113,8 @@ def model_settings(name: Name, m_h: int, width: int) -> settings.Settings:
         assert isinstance(model, SequenceModel)
         return model.parameter_count()
 
-    wanted = count({**MODELS["plain"], **common, "width": width})
+    with torch.device("meta"):  # no random number is drawn: those are the weights'
+        wanted = count({**MODELS["plain"], **common, "width": width})
     return made(width if name == "plain" else nearest_size(lambda size: count(made(size)), wanted))
 
 

@@ -89,22 +89,22 @@ def _whole(*cells: tuple[Case, Sequence[Name]]) -> tuple[At, ...]:
 
 _EVERY: tuple[Name, ...] = (PLAIN, *LAYERS)
 CHOSEN: Mapping[Preset, Chosen] = {
+    # few cells and three seeds, because two leave almost everything open; what is learned late, as
+    # the inverse of a filter, is left to the full run
     "quick": Chosen(
         (
             *_whole(
-                ("original", (PLAIN, CONVOLUTION)),
+                ("original", (PLAIN,)),
                 ("mixed", (PLAIN, CONVOLUTION, TRUE)),
                 ("permuted", (PLAIN, CONVOLUTION)),
-                ("unstable", (CONVOLUTION, RNN)),
             ),
-            ("mixed", CONVOLUTION, 1, 1.0),
             ("mixed", PLAIN, RANK, 0.3),
             ("mixed", CONVOLUTION, RANK, 0.3),
         ),
         strengths=(0.3, 1.0),
         width=32,
-        steps=200,
-        seeds=2,
+        steps=250,
+        seeds=3,
         step=0.0055,
     ),
     "paper": Chosen(
@@ -185,8 +185,8 @@ class Runs:
         return [case for case in CASES if any(self.ratio(case, name).count for name in LAYERS)]
 
     @property
-    def gains(self) -> list[tuple[float, float]]:
-        """(missed share, error without over error with the convolution) by seed and strength."""
+    def gains(self) -> list[tuple[float, float, float]]:
+        """(λ, missed share, error without over with the convolution), by strength and seed."""
         found = []
         for one in self.exact:
             for strength, missed in zip(one.job.strengths, one.outcome.missed, strict=True):
@@ -195,7 +195,7 @@ class Runs:
                     for name in (PLAIN, CONVOLUTION)
                 )
                 if without and with_it:
-                    found.append((missed, without / with_it))
+                    found.append((strength, missed, without / with_it))
         return sorted(found)
 
     @property
@@ -381,8 +381,9 @@ def _recurrence(runs: Runs) -> Claim:
 
 
 def _when(runs: Runs) -> Claim:
-    gains = [(missed, gain) for missed, gain in runs.gains if missed > 0]
-    found = slope(*map(list, zip(*gains, strict=True))) if len(gains) > 2 else slope([], [])
+    gains = runs.gains
+    missed, gained = [at for _, at, _ in gains], [gain for *_, gain in gains]
+    found = slope(missed, gained) if len(gains) > 2 else slope([], [])
     return _claim(
         "when",
         "our question; Sec. 6.2",
@@ -473,7 +474,7 @@ def helped_figure(runs: Runs) -> Figure:
     heads = [
         _over_heads(runs, name) for name in (PLAIN, CONVOLUTION, TRUE) if runs.of("mixed", name)
     ]
-    if heads:
+    if any(len(one.x) > 1 for one in heads):
         oracle = [
             (m_h, geometric_mean([one.outcome.oracle[at] for one in runs.exact]).value)
             for at, m_h in enumerate(HEADS[:-1])
@@ -511,7 +512,17 @@ def limits_figure(runs: Runs) -> Figure:
     """Draw the gain over what single tokens miss, and what convolutions leave over their taps."""
     panels = []
     if runs.gains:
-        points = fits.line("one filter and strength of mixing", runs.gains)
+        strengths = sorted({strength for strength, *_ in runs.gains})
+        means = []
+        for strength in strengths:
+            here = [one for one in runs.gains if one[0] == strength]
+            means.append(
+                (
+                    mean([missed for _, missed, _ in here]).value,
+                    geometric_mean([gain for *_, gain in here]),
+                )
+            )
+        points = fits.curve("mixed target, from little to much mixing", means)
         panels.append(
             Curves(
                 "When the convolution pays",
@@ -546,9 +557,9 @@ def limits_figure(runs: Runs) -> Figure:
     return Figure(
         "hybrids-limits",
         "When it pays, and what it cannot do",
-        "Left: each point is a random filter blended with no mixing; right: the best convolution "
-        "of tokens that come mixed, in closed form: the median over filters, from the least to the "
-        "largest.",
+        "Left: the target is mixed by (1 - λ) δ + λ θ, from small to large λ, with intervals over "
+        "random filters. Right: the best convolution of tokens that come mixed, in closed form: "
+        "the median over filters, from the least to the largest.",
         tuple(panels),
     )
 
