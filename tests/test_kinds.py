@@ -127,6 +127,7 @@ def test_a_kind_is_found_by_the_word_and_made_from_its_table() -> None:
                 "transformer",
                 "coupling",
                 "relative",
+                "hybrid",
                 "linear_rnn",
                 "gru",
                 "state_space",

@@ -35,6 +35,7 @@ EXPERIMENTS = (
     "translation-order",
     "positions",
     "memory",
+    "hybrids",
 )
 TARGET_KINDS = (
     "centre_of_gravity",
@@ -50,6 +51,7 @@ MODEL_KINDS = (
     "convolution",
     "coupling",
     "gru",
+    "hybrid",
     "linear_rnn",
     "relative",
     "state_space",

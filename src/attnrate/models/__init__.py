@@ -3,7 +3,8 @@
 - `transformer.py` is Eq. 5, with options that Eq. 5 does not have (`attention.py`,
   `positions.py`); in `coupling.py` F and f are the identity, so only the coupling is learned; in
   `relative.py` logits depend on t - s (rotary, ALiBi).
-- `recurrent.py` (linear RNN, GRU), `state_space.py` and `convolution.py` are its rivals.
+- `recurrent.py` (linear RNN, GRU), `state_space.py` and `convolution.py` are its rivals;
+  `hybrid.py` puts one of them before it, and `stem.py` convolutions before a ViT.
 - `vit.py` and `seq2seq.py` (with `multihead.py` and `decoding.py`) are for real data, and
   `rivals.py` has recurrent models for such data; `presets.py` has what their settings share.
 - `base.py` has what models share; `build.py` makes one from a table of settings: a class marked

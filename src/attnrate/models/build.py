@@ -24,8 +24,9 @@ def build_model(settings: Settings, target: Target) -> nn.Module:
 
     Args:
         settings: `kind` and the parameters of that kind. The kinds of attnrate are "transformer",
-            "coupling", "relative", "linear_rnn", "gru", "state_space" and "convolution"; a class
-            or function of your own with parameters d and out is "module:name", or the class itself.
+            "coupling", "relative", "hybrid", "linear_rnn", "gru", "state_space" and "convolution";
+            a class or function of your own with parameters d and out is "module:name", or the
+            class itself.
         target: The target, which decides d and out.
 
     Returns:

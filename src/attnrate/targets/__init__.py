@@ -5,7 +5,8 @@
 - `graph.py` has nearest point, centre of gravity, selection and gravity; `linear.py` linear
   functionals with the exact floors of causal models. `delay.py` looks back by a lag, sharply or
   blurred; `irregular.py` has inputs at random times.
-- `alter.py` permutes and mixes (sec. 6); `error.py` measures how far a model is from a target.
+- `alter.py` permutes and mixes (sec. 6); `unmix.py` has tokens that come mixed;
+  `error.py` measures how far a model is from a target.
 - `build.py` makes a target from a table of settings: a function marked `@TARGETS.add("kind")` in a
   file of this room is found by being there, a user's own as "module:name".
 - `checks.py` and `seeds.py` have what these share.

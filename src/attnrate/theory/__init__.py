@@ -16,6 +16,8 @@
   scalar tokens into Eq. 5 with m_h = 1, and `steepness.py` says how steep F must then be.
 - `symmetry.py` has exact floors of models that commute with permutations; `positioned.py` writes
   linear targets into Eq. 5 with position encodings.
+- `unmixing.py` undoes a filter of the inputs, as a convolution and as a linear RNN, and
+  `blurred.py` says how much of a mixed coupling pairs of tokens can have.
 - `propositions.py`, `permuting.py` and `invariants.py` test statements of the paper by runs; the
   result of each is a `Check` (`check.py`).
 """
