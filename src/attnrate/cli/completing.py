@@ -34,6 +34,7 @@ EXPERIMENTS = (
     "rank-one",
     "translation-order",
     "positions",
+    "cost",
     "memory",
     "hybrids",
 )

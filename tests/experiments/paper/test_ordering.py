@@ -21,7 +21,6 @@ from attnrate.experiments.paper.ordering import (
     causal_floor,
     measured,
     parameters,
-    past_attention,
     plan,
     variance,
 )
@@ -174,14 +173,6 @@ def test_the_ends_are_the_papers_targets_but_for_mean_and_scale():
         assert float(torch.corrcoef(pairs)[0, 1]) == pytest.approx(1.0)
 
 
-def test_past_attention_is_the_target_of_the_shorter_sequence():
-    target = past_attention(spectral_target(1.0, 2, 6))
-    x = target.sample(4, 0)
-    for t in range(6):
-        shorter = spectral_target(1.0, 2, t + 1)
-        assert torch.allclose(target(x)[:, t], shorter(x[:, : t + 1])[:, t])
-
-
 def test_the_permuted_blend_gives_the_same_outputs_for_the_permuted_inputs():
     plain, permuted = (blend(variant, 0.3) for variant in ("as it is", "permuted"))
     x = plain.sample(4, 0)
@@ -191,9 +182,3 @@ def test_the_permuted_blend_gives_the_same_outputs_for_the_permuted_inputs():
 def test_the_floor_of_causal_targets_is_zero():
     assert causal_floor(blend("as it is", 1.0)) == (0.0, 0.0)
     assert causal_floor(blend("causal", 0.4))[0] == pytest.approx(0.0, abs=1e-28)
-
-
-def test_the_floor_of_a_permuted_linear_target_is_the_closed_form():
-    target = linear_target("exponential", 16).permuted(swap_ends(16, 5))
-    value, error = causal_floor(target)
-    assert abs(value - target.floor("causal")) < 5 * error

@@ -16,7 +16,6 @@ from functools import cache
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
 
 from attnrate import settings
 from attnrate.experiments.claims import Verdict, claim_of, judge
@@ -24,13 +23,21 @@ from attnrate.experiments.contract import Conclusion, Experiment, Outcome, Prese
 from attnrate.experiments.kits.cells import as_good, worse
 from attnrate.experiments.kits.equal import OTHERS, PIVOT, parameters_of, settings_of
 from attnrate.experiments.kits.fits import Fits, curve, errors, line
+from attnrate.experiments.kits.past import (
+    FloorOutcome,
+    FunctionTarget,
+    causal_floor,
+    outputs,
+    past_attention,
+    variance,
+)
 from attnrate.figures.figure import Cell, Curves, Figure, Series, Table
 from attnrate.fitting.fit import fit
 from attnrate.fitting.job import Sized
 from attnrate.fitting.recipe import recipe_of
 from attnrate.models.build import build_model
 from attnrate.statistics import Interval, geometric_mean, mean
-from attnrate.targets import AttentionTarget, Target, linear_target, spectral_target
+from attnrate.targets import Target, linear_target, spectral_target
 from attnrate.targets.alter import swap_ends
 
 LENGTH, RANK, MOVED = 16, 2, 5
@@ -39,11 +46,7 @@ _PLAIN, _PERMUTED, _CAUSAL = VARIANTS
 #: A target as (variant, λ), and a fitted model as (variant, λ, model)
 At = tuple[str, float]
 Fitted = tuple[str, float, str]
-Evaluated = Callable[[torch.Tensor], torch.Tensor]
 _GRAPH, _TEMPORAL = 0.0, 1.0
-#: Number of sequences for estimating scales, variances and floors
-_SEQUENCES = 4096
-_SCALE_SEED = 1 << 43
 NAMES = (PIVOT, *OTHERS)
 #: A single seed decides which of two models is ahead only if the ratio exceeds this factor
 _ALONE = 10.0
@@ -87,33 +90,6 @@ SETTINGS: Mapping[Preset, Settings] = {
 }
 
 
-class FunctionTarget(Target):
-    """A target given by a function of sequences, with the inputs and outputs of another target."""
-
-    def __init__(self, like: Target, evaluated: Evaluated, name: str) -> None:
-        self.like, self.evaluated, self.name = like, evaluated, name
-        self.length, self.inputs, self.out = like.length, like.inputs, like.out
-
-    def evaluate(self, x: Float[torch.Tensor, "n length d"]) -> Float[torch.Tensor, "n length out"]:
-        """Evaluate the function on a batch."""
-        return self.evaluated(x)
-
-    def entries_a_sequence(self) -> int:
-        """As many as the other target needs."""
-        return self.like.entries_a_sequence()
-
-
-def past_attention(base: AttentionTarget) -> Target:
-    """Eq. 8 with the positions after t masked: Σ_{s≤t} softmax[ρ(x(t), x(·))](s) f(x(s))."""
-    later = torch.ones(base.length, base.length, dtype=torch.bool).triu(1)
-
-    def evaluated(x: torch.Tensor) -> torch.Tensor:
-        weights = base.logits(x).masked_fill(later, -torch.inf).softmax(-1)
-        return base.F(weights @ base.f(x)).to(x.dtype)
-
-    return FunctionTarget(base, evaluated, f"{base.name}, past only")
-
-
 def blend(variant: str, share: float) -> Target:
     """The target (1-λ) (g - mean)/sd(g) + λ (h - mean)/sd(h) with λ = `share`.
 
@@ -142,43 +118,7 @@ def _parts(causal: bool) -> tuple[tuple[Target, float, float], ...]:
         past_attention(attention) if causal else attention,
         linear_target("exponential", LENGTH),
     )
-    return tuple((part, float(_outputs(part).mean()), variance(part) ** 0.5) for part in parts)
-
-
-def _outputs(target: Target) -> torch.Tensor:
-    return target(target.sample(_SEQUENCES, _SCALE_SEED))
-
-
-def variance(target: Target) -> float:
-    """The mean over t of the variance of the output at t: the error of the best constants."""
-    return float(_outputs(target).var(0).mean())
-
-
-def causal_floor(target: Target, seed: int = 0) -> tuple[float, float]:
-    """Estimate the least error of any model that sees only the past, with its standard error.
-
-    That model is E[y(t) | x(0..t)], and its error is E (y(t) - y'(t))² / 2, where y' has the
-    same past and an independent future. The future is drawn anew here, so the estimate has no
-    bias.
-    """
-    x = target.sample(_SEQUENCES, _SCALE_SEED + 1 + seed)
-    other = target.sample(_SEQUENCES, _SCALE_SEED + (1 << 20) + seed)
-    y = target(x)
-    total = torch.zeros(_SEQUENCES, dtype=torch.float64)
-    for t in range(target.length - 1):
-        changed = torch.cat([x[:, : t + 1], other[:, t + 1 :]], 1)
-        total += (y[:, t] - target(changed)[:, t]).square().sum(-1) / (2 * target.length)
-    return float(total.mean()), float(total.std() / _SEQUENCES**0.5)
-
-
-class FloorOutcome(Outcome):
-    """A least error divided by the variance of the target, and the standard error of it."""
-
-    floor: float
-    floor_error: float
-
-    def __str__(self) -> str:
-        return f"{self.floor:.3g} ± {self.floor_error:.1g}"
+    return tuple((part, float(outputs(part).mean()), variance(part) ** 0.5) for part in parts)
 
 
 class Floor(Work, work="ordering.floor", trains=False):
