@@ -359,7 +359,7 @@ def settle(
     place, _ = open_folder(out)
     shown = progress or (progress is None and sys.stderr.isatty())
     told = Told(say_open, say_looked) if shown else None
-    ended = settle_experiments(names, place, hours, engine, workers, progress, told)
+    ended = settle_experiments(tuple(names), place, hours, engine, workers, progress, told)
     claims = tuple(
         SettledClaim(
             one.open.claim,
