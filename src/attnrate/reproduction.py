@@ -254,6 +254,12 @@ class SettledClaim(Shown):
             None if that is not known, or no number would.
         seconds: The time of its next look on one core, where there was no time for it; else 0.
 
+    Examples:
+        >>> claim = ar.Claim("fig1-half", "Sec. 5.1", "Twice the head size halves the error.",
+        ...                  "fig1", "holds", "ratio", 0.41, 0.38, 0.45)
+        >>> ar.SettledClaim(claim, "decided", seeds=12, needed=None, seconds=0.0)
+        fig1-half: holds, with 12 seeds
+
     """
 
     claim: Claim

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from attnrate.experiments.claims import Claim
-from attnrate.experiments.contract import Outcome, Work
+from attnrate.experiments.contract import FitOutcome, Work
 from attnrate.experiments.looks import looks
 from attnrate.experiments.settled import Again
 from attnrate.experiments.survey import Open
@@ -27,7 +27,7 @@ class Ended:
 class Waits(Work, work="propositions.settling_waits"):
     """Work that is only planned."""
 
-    def run(self) -> Outcome:
+    def run(self) -> FitOutcome:
         raise AssertionError
 
 

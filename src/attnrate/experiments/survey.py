@@ -196,10 +196,11 @@ class Survey:
             return self._at(name, repeated(now.results, self._cell_by_job, times), at)
 
         every = [*self.cells]
-        seeds = needed or float(_TIMES * have)
-        at = level if have < 2 else min(level, level_as_with(_TIMES * have, seeds, level))
+        # one seed has no spread of its own, so that its numbers are taken as they are
+        seeds = float(MOST) if needed is None else needed
+        at = min(level, level_as_with(_TIMES * have, seeds, level))
         whole = asked(every, at)
-        while have > 1 and whole.verdict == "open" and seeds < MOST:
+        while whole.verdict == "open" and seeds < MOST:
             seeds *= _MORE
             at = level_as_with(_TIMES * have, seeds, level)
             whole = asked(every, at)

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from attnrate.experiments.claims import Claim
 from attnrate.experiments.settle import Ending
 from attnrate.experiments.settle import duration as taken
 from attnrate.experiments.survey import Open
 from attnrate.figures.words import NOTHING, clean, duration, with_interval
+from attnrate.report.terminal import counted
 
 _LOST = {
     "futile": "given up for now",
@@ -20,6 +21,7 @@ _LOST = {
 }
 
 
+@runtime_checkable
 class Ended(Protocol):
     """A claim with how settling has ended for it, its seeds, those it needs, and its next look."""
 
@@ -60,14 +62,17 @@ def open_lines(claims: Sequence[Open], workers: int) -> list[str]:
     for one in claims:
         if one.standing == "decided":
             continue
-        line = f"{clean(one.claim.name)}: {one.seeds} seeds{_needs(one.needed)}"
+        line = f"{clean(one.claim.name)}: {counted(one.seeds, 'seed')}{_needs(one.needed)}"
         if one.look is not None and one.again is not None:
             time = duration(taken([each.size for each in one.jobs], workers))
-            line += f"; next look at {one.look.seeds}: {len(one.jobs)} jobs, about {time}"
+            line += (
+                f"; next look at {one.look.seeds}: {counted(len(one.jobs), 'job')}, about {time}"
+            )
         elif _LOST[one.standing]:
             line += f"; {_LOST[one.standing]}"
         lines.append(line)
-    return [f"{len(lines)} claims are open" if len(lines) != 1 else "1 claim is open", *lines]
+    are = "is" if len(lines) == 1 else "are"
+    return [f"{counted(len(lines), 'claim')} {are} open", *lines]
 
 
 def looked_line(claim: Open) -> str:
@@ -76,7 +81,7 @@ def looked_line(claim: Open) -> str:
     number = with_interval(found.value, found.low, found.high)
     shown = "" if number == NOTHING else f" ({number})"
     more = _needs(claim.needed) if found.verdict == "open" else ""
-    return f"{clean(found.name)} with {claim.seeds} seeds: {found.verdict}{shown}{more}"
+    return f"{clean(found.name)} with {counted(claim.seeds, 'seed')}: {found.verdict}{shown}{more}"
 
 
 def ending_lines(claims: Sequence[Ended]) -> list[str]:
@@ -86,7 +91,7 @@ def ending_lines(claims: Sequence[Ended]) -> list[str]:
 
 def _ending(one: Ended) -> str:
     name = clean(one.claim.name)
-    seeds = f"{one.seeds} seeds"
+    seeds = counted(one.seeds, "seed")
     match one.ending:
         case "decided":
             return f"{name}: {one.claim.verdict}, with {seeds}"
