@@ -90,6 +90,9 @@ def test_the_command_writes_page_claims_and_figures_and_can_be_asked_again(tmp_p
         (("reproduce", "propositions", "--preset", "slow"), "quick"),
         (("reproduce", "propositions", "--engine", "loca"), "'local'"),
         (("reproduce", "propositions", "--workers", "0"), "workers"),
+        (("reproduce", "--hours", "1"), "--hours limits the time of --settle alone"),
+        (("reproduce", "--settle"), "there is no folder"),
+        (("reproduce", "fig11", "--settle"), "there is no folder"),
         (("report", "."), "Name a folder that attnrate reproduce has made"),
         (("report", "no-such-folder"), "there is no folder 'no-such-folder'"),
         (("report", ".", "--against", "no-such-folder"), "there is no folder 'no-such-folder'"),
@@ -220,3 +223,32 @@ def test_a_folder_may_be_any_path(tmp_path: Path) -> None:
         Reproduction.read(PurePath(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="there is no folder"):
         Reproduction.report(str(tmp_path / "nowhere"))
+
+
+def test_settling_refuses_what_it_cannot_settle_and_changes_nothing(tmp_path: Path) -> None:
+    mark = {"made_by": "attnrate reproduce", "format": 1, "preset": "paper"}
+    (tmp_path / "attnrate.json").write_text(json.dumps(mark), encoding="utf-8")
+    for words, said in [
+        ((), "has no results to settle"),
+        (("--preset", "quick"), "holds the results of the preset 'paper'"),
+        (("--hours", "-1"), "hours must be a number of hours, 0 or more"),
+        (("--hours", "nan"), "hours must be a number of hours, 0 or more"),
+        (("fig11",), "'fig1'"),
+    ]:
+        done = attnrate("reproduce", "--settle", "--out", str(tmp_path), *words)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert said in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["attnrate.json"]
+
+
+def test_settling_where_no_claim_is_open_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    made = attnrate("reproduce", "propositions", "--out", str(folder), "--workers", "1", "--json")
+    assert made.returncode == 0, made.stderr
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.[jh]*")}
+    done = attnrate("reproduce", "--settle", "--out", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "no claim is open" in done.stdout
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.[jh]*")} == before
+    again = attnrate("reproduce", "--settle", "--hours", "0", "--out", str(folder), "--json")
+    assert json.loads(again.stdout)["claims"] == []

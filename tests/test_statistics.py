@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attnrate.statistics import (
+    at_level,
     decades,
     difference,
     false_discovery,
     geometric_mean,
+    level_now,
     mean,
     paired_difference,
     slope,
@@ -222,3 +224,30 @@ def test_two_decades_are_a_factor_of_a_hundred_between_positive_ends() -> None:
         (1.0, math.inf),
     ):
         assert decades(low, high) is None
+
+
+@given(st.lists(st.floats(0.1, 9), min_size=3, max_size=9, unique=True), st.floats(0.5, 0.999))
+def test_intervals_have_the_level_of_the_block_in_which_they_are_computed(
+    values: list[float], level: float
+) -> None:
+    places = [float(k + 1) for k in range(len(values))]
+
+    def widths() -> list[float]:
+        found = (
+            mean(values),
+            paired_difference(places, values).interval,
+            difference(places, values).interval,
+            slope(places, values),
+        )
+        return [one.high - one.low for one in found]
+
+    usual = widths()
+    with at_level(level):
+        assert level_now() == level
+        there = mean(values)
+        half = stats.t.ppf(0.5 + level / 2, len(values) - 1) * stats.sem(values)
+        assert there.high - there.value == pytest.approx(half)
+        for now, before in zip(widths(), usual, strict=True):
+            assert (now - before) * (level - 0.95) >= -1e-9
+    assert widths() == usual
+    assert level_now() == 0.95

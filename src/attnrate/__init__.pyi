@@ -247,6 +247,9 @@ from .experiments.claims import Claim as Claim
 from .experiments.claims import Verdict as Verdict
 from .reproduction import Agreement as Agreement
 from .reproduction import Reproduction as Reproduction
+from .reproduction import SettledClaim as SettledClaim
+from .reproduction import Settlement as Settlement
 from .reproduction import reproduce as reproduce
+from .reproduction import settle as settle
 
 __version__: str

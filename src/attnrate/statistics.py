@@ -3,14 +3,41 @@
 import functools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
 
-_LEVEL = 0.95
+#: The level of intervals where nothing else is said
+LEVEL = 0.95
+_level: ContextVar[float] = ContextVar("the level of intervals", default=LEVEL)
 _WIDE = 2  # decades from which on the ends of an interval say next to nothing
 _LARGEST_LOG = math.log(sys.float_info.max)
+
+
+@contextmanager
+def at_level(level: float) -> Iterator[None]:
+    """Give all intervals that are computed inside the block another level than 95 %.
+
+    Claims that are looked at again and again need wider intervals, and only those who look know how
+    wide (see experiments/looks.py). What computes the intervals need not know that it is repeated.
+
+    Args:
+        level: The probability with which an interval holds the true value, between 0 and 1.
+
+    """
+    token = _level.set(level)
+    try:
+        yield
+    finally:
+        _level.reset(token)
+
+
+def level_now() -> float:
+    """The level of intervals: 0.95, or that of the innermost block of `at_level`."""
+    return _level.get()
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,7 +157,7 @@ def mean(values: Sequence[float]) -> Interval:
     centre = float(kept.mean())
     if len(kept) == 1:
         return Interval(centre, math.nan, math.nan, 1)
-    half = float(t_quantile(len(kept) - 1.0) * kept.std(ddof=1))
+    half = float(_half_width(len(kept) - 1.0) * kept.std(ddof=1))
     half /= math.sqrt(len(kept))
     return Interval(centre, centre - half, centre + half, len(kept))
 
@@ -263,17 +290,17 @@ def difference(
 def _difference(centre: float, variance: float, freedom: float, count: int) -> Difference:
     """A difference with the variance of its estimate; nan stands for an unknown variance."""
     error = math.sqrt(variance) if variance >= 0 else math.nan
-    half = t_quantile(freedom) * error if count > 1 else math.nan
+    half = _half_width(freedom) * error if count > 1 else math.nan
     return Difference(Interval(centre, centre - half, centre + half, count), error, freedom)
 
 
 @functools.lru_cache(maxsize=64)  # the heads of a model have one number of inputs
-def t_quantile(freedom: int | float, chance: float = 0.5 + _LEVEL / 2) -> float:
+def t_quantile(freedom: int | float, chance: float = 0.5 + LEVEL / 2) -> float:
     """Give the quantile of Student's t.
 
     Args:
         freedom: The degrees of freedom.
-        chance: The chance of a value below it; by default that of the upper end of an interval.
+        chance: The chance of a value below it; by default that of the upper end of a 95 % interval.
 
     Returns:
         The value.
@@ -282,6 +309,11 @@ def t_quantile(freedom: int | float, chance: float = 0.5 + _LEVEL / 2) -> float:
     from scipy import special  # scipy.stats has the same numbers and takes half a second longer
 
     return float(special.stdtrit(freedom, chance))
+
+
+def _half_width(freedom: float) -> float:
+    """Half of the width of an interval of the present level, in standard errors."""
+    return t_quantile(freedom, 0.5 + level_now() / 2)
 
 
 def false_discovery(chances: Sequence[float]) -> list[float]:
@@ -330,5 +362,5 @@ def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
         return Interval(centre, math.nan, math.nan, 2)
     residual = b - b.mean() - centre * around
     error = math.sqrt(float(residual @ residual) / (len(x) - 2) / spread)
-    half = t_quantile(len(x) - 2.0) * error
+    half = _half_width(len(x) - 2.0) * error
     return Interval(centre, centre - half, centre + half, len(x))

@@ -1,8 +1,20 @@
 """Claims: verdicts from what holds and what fails, and the number that decides."""
 
+import math
+
 import pytest
 
-from attnrate.experiments.claims import at_least, at_most, below, claim_of, judge, judge_each
+from attnrate.experiments.claims import (
+    Verdict,
+    at_least,
+    at_most,
+    below,
+    claim_of,
+    equivalent,
+    judge,
+    judge_each,
+    or_no_difference,
+)
 from attnrate.statistics import Interval
 
 
@@ -48,3 +60,26 @@ def test_a_statement_about_several_values_needs_all_of_them_and_falls_by_one():
 
     assert (said(1.0, 2.0), said(1.0, -0.5), said(1.0, -2.0)) == ("holds", "open", "does not hold")
     assert (said(), said(1.0, least=2)) == ("open", "open")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "low", "high", "said"),
+    [
+        ("open", 0.6, 1.9, "no difference"),
+        ("open", 0.5, 2.0, "no difference"),
+        ("open", 0.4, 1.9, "open"),  # the interval reaches beyond what counts as equal
+        ("open", 0.6, 2.1, "open"),
+        ("open", math.nan, math.nan, "open"),  # a single seed shows no equality
+        ("holds", 1.1, 1.9, "holds"),  # a small difference that is seen is one
+        ("does not hold", 0.6, 0.9, "does not hold"),
+    ],
+)
+def test_no_difference_needs_an_interval_within_what_counts_as_equal(
+    verdict: Verdict, low: float, high: float, said: str
+) -> None:
+    assert or_no_difference(verdict, Interval(1.0, low, high, 3), 2.0) == said
+
+
+def test_equivalence_has_limits_of_its_own_on_either_side() -> None:
+    assert equivalent(Interval(0.0, -0.1, 0.2, 5), -0.1, 0.3)
+    assert not equivalent(Interval(0.0, -0.2, 0.2, 5), -0.1, 0.3)

@@ -1,11 +1,12 @@
 """Running experiments: one folder that is resumed and never anybody else's; failures stay local."""
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from here_engine import Here
 
 from attnrate.errors import InputError
 from attnrate.experiments import load, names, run
@@ -30,10 +31,8 @@ from attnrate.experiments.run import (
     run_experiments,
     say_plan,
 )
-from attnrate.fitting import engines
-from attnrate.fitting.engines import Outcome as Ended
 from attnrate.fitting.engines import local
-from attnrate.fitting.job import Job, JobFunction, Sized, canonical
+from attnrate.fitting.job import Job, Sized
 from attnrate.fitting.provenance import provenance
 from attnrate.fitting.store import Store
 from attnrate.fitting.trial import Trial
@@ -83,21 +82,6 @@ def experiments(monkeypatch: pytest.MonkeyPatch) -> dict[str, Experiment]:
     known: dict[str, Experiment] = {}
     monkeypatch.setattr(run, "load", lambda name: known.get(name) or load(name))
     return known
-
-
-class Here:
-    """An engine that runs trials in this process, by the function by which every engine does."""
-
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
-
-    def run(
-        self, jobs: Iterator[Job], most: int, function: JobFunction, shipped: bytes = b""
-    ) -> Generator[Ended, None, None]:
-        work = engines.load(engines.name_of(function), shipped)
-        for job in jobs:
-            said = engines.execute(work, canonical(job.settings))
-            yield engines.outcome(job, said, "here")
 
 
 @pytest.fixture

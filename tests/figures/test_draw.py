@@ -148,7 +148,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_text_and_lines_stand_out_from_the_background(theme: int) -> None:
-    text = ("ink", "muted", "link", "good", "amended", "bad", "unknown", "aside")
+    text = ("ink", "muted", "link", "good", "amended", "even", "bad", "unknown", "aside")
     for name in text:
         for ground in ("background", "card"):
             assert contrast(COLOURS[name][theme], COLOURS[ground][theme]) >= 4.5, name

@@ -49,7 +49,9 @@ def test_it_ends_with_at_most_ten_lines_of_at_most_80_columns(quick: tuple[Claim
         replace(one, verdict="holds" if one.verdict == "does not hold" else "does not hold")
         for one in full_run()
     )
-    for claims in (quick, opposite, quick[:1], ()):
+    # all verdicts there are
+    equal = (replace(full_run()[0], verdict="no difference"), *quick[1:])
+    for claims in (quick, opposite, equal, quick[:1], ()):
         for changes in ({}, {"finished": 1}, {"failed": "no memory"}, {"tasks": 9, "failed": "x"}):
             lines = closing_lines([record_of(claims, **changes)], PAGE)
             assert len(lines) <= 10

@@ -40,18 +40,34 @@ def reproduce(
         ),
     ] = None,
     preset: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="quick: every experiment in small, about 10 minutes on two cores. paper: the full "
-            "grids with 5 seeds, about 9 hours.",
+            "grids with 5 seeds, about 9 hours. Default: quick.",
             metavar="quick|paper",
             autocompletion=words("quick", "paper"),
         ),
-    ] = "quick",
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Folder for results and page (default: reproduction-PRESET).", metavar="DIR"
+        ),
+    ] = None,
+    settle: Annotated[
+        bool,
+        typer.Option(
+            "--settle",
+            help="Give the open claims of a finished run more seeds until they are decided; "
+            "as attnrate reproduce --settle --hours 1.5 --out reproduction-paper.",
+        ),
+    ] = False,
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            help="With --settle: the hours to spend; 0 only says what would be done. Default: "
+            "until nothing is left to do.",
+            metavar="H",
         ),
     ] = None,
     engine: EngineOption = "local",
@@ -66,7 +82,15 @@ def reproduce(
     from attnrate.experiments.run import require_preset
     from attnrate.reproduction import reproduce as run
 
-    size = require_preset("preset", preset)
+    size = require_preset("preset", preset or "quick")
+    if settle:
+        place = _to_settle(out or Path(f"reproduction-{size}"), preset)
+        _settle(names or [], place, hours, engine, workers, as_json)
+        return
+    if hours is not None:
+        raise InputError(
+            "--hours limits the time of --settle alone", hours, "Add --settle, or leave it out."
+        )
     # their verdicts have been said as each experiment was concluded
     _tell(run(names or (), size, out, engine, workers, progress=True), as_json, again=False)
 
@@ -94,6 +118,43 @@ def report(
         )
     done = Reproduction.report(folder)
     _tell(done, as_json, None if other is None else done.agreement(other))
+
+
+def _to_settle(place: Path, preset: str | None) -> Path:
+    """The folder that is to be settled; InputError if it has another preset than was asked for."""
+    from attnrate.experiments.run import open_folder
+
+    there = open_folder(place)[1]
+    if preset is not None and preset != there:
+        raise InputError(
+            f"the folder {{value}} holds the results of the preset {there!r}",
+            str(place),
+            f"Leave out --preset, or name a folder of {preset!r} by --out.",
+        )
+    return place
+
+
+def _settle(
+    names: list[str],
+    place: Path,
+    hours: float | None,
+    engine: str,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Settle the open claims, and print how it has ended for each; exit code 1 if a job failed."""
+    from attnrate.reproduction import settle as run
+
+    done = run(names, place, hours, engine, workers, progress=True)
+    if as_json:
+        page = str(done.reproduction.page)
+        print_json({"page": page, "claims": [one.to_plain() for one in done.claims]})
+    else:
+        typer.echo(str(done))
+        typer.echo(f"the page: {done.reproduction.page}")
+    if done.failed:
+        names = [one.claim.name for one in done.failed]
+        fail(f"jobs of {', '.join(names)} failed; the same command tries them again", 1)
 
 
 def _tell(

@@ -7,6 +7,9 @@
 - `claims.py` has claims and the rules of verdicts
 - `run.py` runs all jobs as one sweep, each by `run_job` in a worker, and concludes
 - `record.py` keeps conclusions as JSON
+- `settle.py` gives open claims more seeds: `looks.py` says when and how wide intervals are then,
+  `replicas.py` which jobs can have more seeds, `survey.py` what would decide a claim, and
+  `settled.py` keeps the looks
 """
 
 from collections import Counter

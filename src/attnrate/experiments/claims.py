@@ -9,12 +9,21 @@ from attnrate.figures.words import NOTHING, with_interval
 from attnrate.shown import Shown
 from attnrate.statistics import Interval
 
-Verdict = Literal["holds", "holds when corrected", "does not hold", "not testable here", "open"]
+Verdict = Literal[
+    "holds",
+    "holds when corrected",
+    "no difference",
+    "does not hold",
+    "not testable here",
+    "open",
+]
 """What a run says of a claim.
 
 "holds" and "does not hold" are decided by an interval on one side of a limit. "holds when
-corrected" is said of a statement that holds in another reading, which its claim gives. "open" means
-that the run is too small to tell, "not testable here" that no run on this machine could.
+corrected" is said of a statement that holds in another reading, which its claim gives. "no
+difference" is said of a statement that two things differ, where the interval of their difference
+is within the limits of what counts as equal, and neither is clearly ahead. "open" means that the
+run is too small to tell, "not testable here" that no run on this machine could.
 """
 
 
@@ -103,6 +112,24 @@ def at_least(found: Interval, limit: float) -> Verdict:
 def below(found: Interval, limit: float) -> Verdict:
     """The verdict on "the value is below `limit`"; "open" if its interval reaches `limit`."""
     return judge(found.high < limit, found.low > limit)
+
+
+def equivalent(found: Interval, least: float, most: float) -> bool:
+    """Whether the interval is within the limits of equivalence; without an interval it is not.
+
+    Its whole interval must be, as in two one-sided tests: that a difference has not been found does
+    not make two things equal.
+    """
+    return least <= found.low and found.high <= most
+
+
+def or_no_difference(verdict: Verdict, found: Interval, factor: float) -> Verdict:
+    """The verdict on "these two differ"; "no difference" if it is open and they are equivalent.
+
+    `found` is the ratio of the two, and ratios within this `factor` of 1 count as equal.
+    """
+    equal = verdict == "open" and equivalent(found, 1 / factor, factor)
+    return "no difference" if equal else verdict
 
 
 def judge_each(

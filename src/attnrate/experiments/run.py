@@ -18,6 +18,7 @@ from attnrate.experiments import names as all_names
 from attnrate.experiments.contract import (
     MADE_BY,
     MISSING,
+    Conclusion,
     Done,
     Experiment,
     Fit,
@@ -30,6 +31,8 @@ from attnrate.experiments.contract import (
     to_plain,
 )
 from attnrate.experiments.record import Record, load_record, save_record
+from attnrate.experiments.replicas import cells_of
+from attnrate.experiments.settled import Settling, further_jobs, load_settled, seen
 from attnrate.fitting import trial as fits
 from attnrate.fitting.build import complete
 from attnrate.fitting.engines import make_engine
@@ -45,7 +48,7 @@ from attnrate.settings import by, checked
 from attnrate.training.checkpoint import clear_epochs
 
 _COMMAND = "reproduce"
-_STORE = "trials.sqlite"
+STORE = "trials.sqlite"
 #: On shared cores jobs have taken up to this many times their planned seconds
 _SLOWER = 2.0
 _MILLISECONDS = 1000  # sizes of a sweep's jobs are whole numbers of these
@@ -112,7 +115,7 @@ def run_experiments(
     plans = [planned(name, preset) for name in names]
     place = claim_folder(folder, preset)
     sized = in_turns((one for plan in plans for one in plan.jobs), preset, without_training(plans))
-    with Store(place / _STORE) as kept:
+    with Store(place / STORE) as kept:
         # results that say only that data could not be had: perhaps they can be had now
         rows = kept.finished([one.job for one in sized])
         kept.forget([row.key for row in rows if MISSING in row.result])
@@ -122,7 +125,7 @@ def run_experiments(
     arriving = _Arriving(plans, preset, place, finished, concluded)
     arriving.begin()
     if sized:
-        done = sweep(sized, engine, place / _STORE, workers, progress, run_job, arriving.stored)
+        done = sweep(sized, engine, place / STORE, workers, progress, run_job, arriving.stored)
         clear_epochs(row.key for row in done.finished)
     arriving.end()
     return place
@@ -213,13 +216,13 @@ def conclude_folder(folder: str | os.PathLike[str]) -> Path:
     """
     place, preset = open_folder(folder)
     plans = [planned(name, preset) for name in all_names()]
-    with Store(place / _STORE) as kept:
+    with Store(place / STORE) as kept:
         done = kept.finished_keys()
     before = {record.name: record for record in records_in(place)}
     ours = {plan.experiment.name for plan in plans if any(one.job.key in done for one in plan.jobs)}
     others = [name for name, record in before.items() if record.finished and name not in ours]
     if others:
-        say(f"kept as recorded, their jobs are not in {place / _STORE}: {', '.join(others)}")
+        say(f"kept as recorded, their jobs are not in {place / STORE}: {', '.join(others)}")
     begun = (ours | before.keys()) - {*others}
     chosen = [plan for plan in plans if plan.experiment.name in begun]
     for _ in conclude_experiments(chosen if begun or others else plans, preset, place):
@@ -232,11 +235,14 @@ def conclude_experiments(plans: Sequence[Planned], preset: Preset, place: Path) 
     if not plans:
         return
     make_folder(place / "records")
-    with Store(place / _STORE, writable=False) as kept:
+    settled = load_settled(place)
+    with Store(place / STORE, writable=False) as kept:
         for plan in plans:
             jobs = [one.job for one in plan.jobs]
-            finished = {row.key: row for row in kept.finished(jobs)}
-            record = _record(plan, preset, finished, kept.failed(jobs))
+            ours = [one for one in settled if one.experiment == plan.experiment.name]
+            more = [one.job for one in further_jobs(ours, cells_of(plan.jobs))] if ours else []
+            finished = {row.key: row for row in kept.finished([*jobs, *more])}
+            record = record_of(plan, preset, finished, kept.failed(jobs), ours)
             save_record(record, _record_path(place, plan.experiment.name))
             yield record
 
@@ -322,10 +328,18 @@ def _made_by(rows: Sequence[Finished]) -> dict[str, object]:
     return {name: list(values) for name, values in found.items()} | {"finished": last}
 
 
-def _record(
-    plan: Planned, preset: Preset, finished: dict[str, Finished], failures: Sequence[Failed]
+def record_of(
+    plan: Planned,
+    preset: Preset,
+    finished: Mapping[str, Finished],
+    failures: Sequence[Failed],
+    settled: Sequence[Settling] = (),
 ) -> Record:
-    """What an experiment concludes from its finished jobs, or why it cannot."""
+    """What an experiment concludes from its finished jobs, or why it cannot.
+
+    Claims that were looked at again have the verdicts of these looks; all else, figures and tables
+    too, is from the jobs of the plan.
+    """
     done = [finished[one.job.key] for one in plan.jobs if one.job.key in finished]
     experiment = plan.experiment
     record = Record(
@@ -345,10 +359,34 @@ def _record(
         problem = f"{len(failures)} of {len(plan.jobs)} jobs failed; the first:\n"
         problem += failures[0].error
     try:
-        results = results_of([one.job for one in plan.jobs], finished)
-        return replace(record, conclusion=experiment.conclude(results), failed=problem)
+        said = experiment.conclude(results_of([one.job for one in plan.jobs], finished))
+        if settled:
+            said = _settled(plan, said, finished, settled)
+        return replace(record, conclusion=said, failed=problem)
     except Exception:  # what it cannot conclude is said on the page, beside what the others can
         return replace(record, failed=(problem or "") + traceback.format_exc(limit=-4))
+
+
+def _settled(
+    plan: Planned,
+    said: Conclusion,
+    finished: Mapping[str, Finished],
+    settled: Sequence[Settling],
+) -> Conclusion:
+    """The conclusion with the claims that were looked at again as these looks leave them."""
+    cells, jobs = cells_of(plan.jobs), [one.job for one in plan.jobs]
+    again = {one.claim: one for one in settled}
+
+    def results(some: Sequence[Job]) -> Results | None:
+        return results_of(some, finished) if all(job.key in finished for job in some) else None
+
+    claims = tuple(
+        seen(again[one.name], one, jobs, cells, results, plan.experiment.conclude).claim
+        if one.name in again
+        else one
+        for one in said.claims
+    )
+    return replace(said, claims=claims)
 
 
 def results_of(jobs: Iterable[Job], finished: Mapping[str, Finished]) -> Results:

@@ -33,6 +33,7 @@ COLOURS: dict[str, tuple[str, str]] = {
     # Verdicts and failures
     "good": ("#1c6b3f", "#6fd39a"),
     "amended": ("#17608f", "#7cc0f0"),
+    "even": ("#5f4a9c", "#b9a8f2"),
     "bad": ("#a8201a", "#ff8f87"),
     "unknown": ("#8a5800", "#e9b650"),
     "aside": ("#57606a", "#a6acb3"),

@@ -16,7 +16,9 @@ from attnrate.report.beside import Beside, Compared, compared
 from attnrate.report.verdicts import VERDICTS
 
 _WIDTH = 80
+_LINES = 10
 _NAMED = 3  # at most so many claims that differ are named
+_SETTLE = "open: more seeds may decide; attnrate reproduce --settle says how many"
 _ADVICE = "open: too few results to tell; attnrate reproduce --preset paper decides more"
 
 
@@ -51,7 +53,7 @@ def closing_lines(records: Sequence[Record], page: Path) -> list[str]:
         if here[verdict] or full[verdict]:
             said = f"  {look.sign} {verdict}"
             lines.append(f"{said:<36}{full[verdict]:>10}{here[verdict]:>10}")
-    lines += _comparison(both)
+    lines += (comparison := _comparison(both))
     failed = [clean(record.name) for record in records if record.failed is not None]
     left = unfinished_line(records, page)
     if failed:
@@ -60,7 +62,11 @@ def closing_lines(records: Sequence[Record], page: Path) -> list[str]:
         lines.append(left)
     elif here["open"] and any(record.preset == "quick" for record in records):
         lines.append(_ADVICE)
-    return [*lines, f"the page: {page}"]
+    elif here["open"]:
+        lines.append(_SETTLE)
+    lines.append(f"the page: {page}")
+    # with all six verdicts, and with jobs that failed beside some that are not finished
+    return lines if len(lines) <= _LINES else [one for one in lines if one not in comparison]
 
 
 def unfinished_line(records: Sequence[Record], page: Path) -> str:

@@ -29,6 +29,7 @@ class VerdictLook:
 VERDICTS = {
     "holds": VerdictLook("✓", "good", "green"),
     "holds when corrected": VerdictLook("≈", "amended", "cyan"),
+    "no difference": VerdictLook("=", "even", "blue"),
     "does not hold": VerdictLook("✗", "bad", "red"),
     "open": VerdictLook("?", "unknown", "yellow"),
     "not testable here": VerdictLook("–", "aside", "bright_black"),
@@ -44,6 +45,8 @@ def about_open(records: Sequence[Record]) -> str:
     # jobs that are missing decide more than seeds: about_unfinished names them
     if all(record.preset == "quick" and not record.unfinished for record in among):
         said += " More seeds decide many of these: attnrate reproduce --preset paper."
+    elif not any(record.unfinished for record in among):
+        said += " Those that more seeds decide get them by attnrate reproduce --settle."
     return said
 
 

@@ -98,6 +98,24 @@ def test_numbers_in_the_papers_sense_confirm_it():
     assert set(verdicts(results(as_the_paper)).values()) == {"holds"}
 
 
+def test_where_the_best_rival_is_as_good_there_is_no_difference() -> None:
+    def seeded(ratios: tuple[float, ...]) -> Results:
+        done = [
+            Done(
+                Trained(variant="causal", share=0.0, model=name, recipe={}, seed=seed),
+                TrainedOutcome(0.01 * (1.0 if name == "Transformer" else ratio)),
+            )
+            for seed, ratio in enumerate(ratios)
+            for name in ("Transformer", "convolution")
+        ]
+        return Results([*floors(), *done])
+
+    # the full run's is 0.81 [0.62, 1.06]: neither is ahead, and both ends are within a factor of 2
+    assert verdicts(seeded((0.7, 0.9, 1.1)))["ordering-graph-causal"] == "no difference"
+    assert verdicts(seeded((0.3, 0.9, 2.4)))["ordering-graph-causal"] == "open"
+    assert verdicts(seeded((1.2, 1.25, 1.3)))["ordering-graph-causal"] == "holds"
+
+
 def test_other_numbers_refute_it():
     found = verdicts(results(otherwise))
     assert found == {

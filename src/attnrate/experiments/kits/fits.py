@@ -9,11 +9,10 @@ import numpy as np
 
 from attnrate.experiments.contract import Done, select
 from attnrate.figures.figure import Cell, Curves, Series, Style, Table
-from attnrate.statistics import Interval, geometric_mean, mean, slope
+from attnrate.statistics import Interval, geometric_mean, level_now, mean, slope
 
 #: The error by which fits are judged
 MSE = "E mean_t |H_t - Ĥ_t|²"
-_LEVEL = 0.95
 #: Range of exponents that is searched; an interval that reaches an end of it is open there
 LEAST, MOST = 0.01, 8.0
 _EXPONENTS = np.geomspace(LEAST, MOST, 5000)
@@ -231,7 +230,7 @@ class PowerLaw:
     @property
     def seen(self) -> bool:
         """Whether y clearly falls with m."""
-        return self.a > 0 and self.p_flat <= 1 - _LEVEL
+        return self.a > 0 and self.p_flat <= 1 - level_now()
 
     @property
     def limits(self) -> tuple[float | None, float | None, float | None]:
@@ -278,7 +277,7 @@ def fit_power_law(
     best, free = int(np.argmin(squares)), len(x) - 3
     # for exact data the sum of squares is rounding error, which must not count as evidence
     least = max(float(squares[best]), 1e-24 * float(np.square(values) @ weight))
-    allowed = least * (1 + float(stats.f.ppf(_LEVEL, 1, free)) / free)
+    allowed = least * (1 + float(stats.f.ppf(level_now(), 1, free)) / free)
     # include the neighbours on both sides, because the grid of exponents is no finer than that
     inside = np.flatnonzero(squares <= allowed)
     low, high = _EXPONENTS[max(inside[0] - 1, 0)], _EXPONENTS[min(inside[-1] + 1, len(squares) - 1)]

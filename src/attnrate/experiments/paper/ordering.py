@@ -18,7 +18,7 @@ from itertools import pairwise
 import torch
 
 from attnrate import settings
-from attnrate.experiments.claims import Verdict, claim_of, judge
+from attnrate.experiments.claims import Verdict, claim_of, judge, or_no_difference
 from attnrate.experiments.contract import Conclusion, Experiment, Outcome, Preset, Results, Work
 from attnrate.experiments.kits.cells import as_good, worse
 from attnrate.experiments.kits.equal import OTHERS, PIVOT, parameters_of, settings_of
@@ -50,6 +50,8 @@ _GRAPH, _TEMPORAL = 0.0, 1.0
 NAMES = (PIVOT, *OTHERS)
 #: A single seed decides which of two models is ahead only if the ratio exceeds this factor
 _ALONE = 10.0
+#: Errors within this factor count as equal, as in `gravity` and `open-questions`
+_EQUAL = 2.0
 
 
 @dataclass(frozen=True)
@@ -304,11 +306,12 @@ def _nothing(found: Measured, at: At) -> Said:
 def _ahead(gap: Interval) -> Verdict:
     """Decide "this model is ahead" by the ratio of the other model's error to its own.
 
-    The interval must lie on one side of 1. A single seed decides by a factor of ten.
+    The interval must lie on one side of 1. If it has 1 inside and both ends are within a factor of
+    _EQUAL, there is no difference. A single seed decides by a factor of ten.
     """
     if gap.count == 1:
         return judge(gap.value > _ALONE, gap.value < 1 / _ALONE)
-    return judge(gap.low > 1, gap.high < 1)
+    return or_no_difference(judge(gap.low > 1, gap.high < 1), gap, _EQUAL)
 
 
 def _graph(found: Measured) -> Said:
