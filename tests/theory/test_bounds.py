@@ -376,8 +376,12 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize("gauge", ["softmax", None])
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize(
+    # in three dimensions the mean over v, which the gauge takes out, costs ten seconds
+    ("name", "gauge"),
+    [(name, None) for name in SEVERAL]
+    + [(name, "softmax") for name in SEVERAL if "three" not in name],
+)
 def test_the_rigorous_form_bounds_networks_of_several_variables(name, gauge):
     """What `compile_target` makes of f, phi and psi by interpolation, for both terms at once."""
     target = SEVERAL[name]
@@ -396,7 +400,7 @@ def test_the_rigorous_form_bounds_networks_of_several_variables(name, gauge):
     st.integers(7, 200),
     st.sampled_from([identity, sine, torch.square]),
 )
-@settings(max_examples=6)
+@settings(max_examples=3)
 def test_the_rigorous_form_bounds_networks_of_drawn_couplings_in_two_dimensions(a, m_ff, F):
     def rho(u, v):
         left = torch.sin(a[0] * u[..., 0] + a[1] * u[..., 1])
@@ -412,8 +416,10 @@ def test_the_rigorous_form_bounds_networks_of_drawn_couplings_in_two_dimensions(
 
 @pytest.mark.parametrize(("name", "d"), [("two dimensions", 2), ("three dimensions", 3)])
 def test_the_networks_term_of_d_variables_falls_with_beta_two_over_d(name, d):
-    sizes = (20_000, 160_000)
-    terms = [jackson_bound(SEVERAL[name], 2, m_ff, "l1").feedforward_term for m_ff in sizes]
+    sizes = (2_000_000, 16_000_000)
+    terms = [
+        jackson_bound(SEVERAL[name], 2, m_ff, "l1", gauge=None).feedforward_term for m_ff in sizes
+    ]
     assert terms[0] / terms[1] == pytest.approx(8 ** (2 / d), rel=0.05)
 
 

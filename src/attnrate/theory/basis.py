@@ -44,7 +44,9 @@ SAMPLED_TOKENS = 1024
 _FRESH_TOKENS, _FRESH_POSITIONS = 4096, 256
 #: sigma_k / sigma_1 above which phi_k and psi_k can be differentiated, by the number of variables:
 #: in several the singular values are known to 1e-7 only
-_SMOOTH = {1: 1e-9, 2: 1e-4, 3: 1e-4}
+_SMOOTH = {2: 1e-4, 3: 1e-4}
+#: The same in one variable, and for networks that are fitted and not differentiated
+FAINT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +85,11 @@ class CouplingBasis:
 
         The error of phi_k is the error of rho divided by sigma_k. Only these terms get networks.
         """
-        least = _SMOOTH.get(self.domain.d, _SMOOTH[1])
-        return int(np.sum(self.sigma > least * self.sigma[0])) if self.rank else 0
+        return self.rank_above(_SMOOTH.get(self.domain.d, FAINT))
+
+    def rank_above(self, share: float) -> int:
+        """The number of singular values above this share of the largest."""
+        return int(np.sum(self.sigma > share * self.sigma[0])) if self.rank else 0
 
     @property
     def estimated(self) -> bool:

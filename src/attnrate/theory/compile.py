@@ -18,6 +18,7 @@ from attnrate.models import Transformer, feed_forward
 from attnrate.settings import Count, Natural, by, checked
 from attnrate.targets import AttentionTarget, seeds
 from attnrate.theory.basis import (
+    FAINT,
     SoftmaxTarget,
     TokenFunction,
     coupling_basis,
@@ -206,7 +207,10 @@ def _features(
     if known is not None:
         return _Features(*known, target.f, m_h)
     basis = coupling_basis(target, gauge)
-    terms = min(m_h, basis.smooth_rank) if smooth else m_h
+    terms = m_h
+    if smooth:
+        # fitted networks take terms too faint to be differentiated
+        terms = min(m_h, basis.rank_above(FAINT) if factors else basis.smooth_rank)
     return _Features(partial(basis.query, m_h=terms), partial(basis.key, m_h=terms), target.f, m_h)
 
 
