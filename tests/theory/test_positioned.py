@@ -1,5 +1,7 @@
 """Compiled models with positions are exact in every order; relabelled models are twins."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnrate.errors import InputError
-from attnrate.models import Transformer
+from attnrate.models import RelativeTransformer, Transformer
 from attnrate.targets import GaussianInputs, LinearTarget, linear_target
 from attnrate.theory.positioned import compile_linear, relabelled, reordered
 
@@ -93,7 +95,33 @@ def test_a_relabelled_model_is_the_model_in_the_other_order(position, layers, p)
 
 def test_other_encodings_cannot_be_relabelled():
     for position in ("none", "sinusoidal"):
-        with pytest.raises(InputError, match="only learned positions and the shift"):
+        with pytest.raises(InputError, match="only learned positions, the shift"):
             relabelled(transformer(position), range(7))
     with pytest.raises(InputError):
         relabelled(transformer("learned"), [0, 0, 1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("relative", ["rotary", "alibi"])
+def test_relative_positions_can_be_relabelled_for_reversed_time_only(relative):
+    torch.manual_seed(0)
+    model = RelativeTransformer(1, 2, n=6, m_h=4, m_v=5, width=9, relative=relative).double()
+    x = torch.rand(4, 5, 1).double()
+    with torch.no_grad():
+        model.W_Q.weight.mul_(5.0)
+        y = model(x)
+        twin = relabelled(model, range(4, -1, -1))
+        torch.testing.assert_close(twin(x.flip(1)), y.flip(1), rtol=0, atol=1e-12)
+        assert torch.equal(relabelled(model, range(5))(x), y)
+        # it is no twin by itself where past and future are told apart
+        gap = float((model(x.flip(1)) - y.flip(1)).abs().max())
+        assert (gap < 1e-12) == (relative == "alibi")
+    with pytest.raises(InputError, match="reversal of time only"):
+        relabelled(model, [1, 0, 2, 3, 4])
+
+
+def test_only_the_identity_and_the_reversal_keep_distances_a_function_of_distances():
+    def kept(p):
+        pairs = {(t - s, p[t] - p[s]) for t in range(5) for s in range(5)}
+        return len(pairs) == len({before for before, _ in pairs})
+
+    assert [p for p in permutations(range(5)) if kept(p)] == [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0)]

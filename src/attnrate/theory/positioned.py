@@ -19,7 +19,7 @@ W_V (`reordered`). This is Prop. 6.2 where it holds exactly, with equal singular
 """
 
 import copy
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -27,13 +27,15 @@ from jaxtyping import Float64
 from torch import nn
 
 from attnrate.errors import InputError
-from attnrate.models import Transformer, feed_forward
+from attnrate.models import RelativeTransformer, Transformer, feed_forward
 from attnrate.models.positions import IntervalShift, LearnedPosition, SinusoidalPosition
 from attnrate.targets import LinearTarget, UniformInputs
-from attnrate.targets.checks import as_permutation
+from attnrate.targets.checks import Permutation, as_permutation
 from attnrate.theory.compile import interpolant, knots
 
 Tensor = torch.Tensor
+#: The models whose encodings are compared
+Encoded: TypeAlias = Transformer | RelativeTransformer
 #: Encodings by which a token says where it stands
 Absolute = Literal["learned", "sinusoidal", "shift"]
 Intervals = tuple[tuple[float, float], ...]
@@ -94,7 +96,7 @@ def compile_linear(target: LinearTarget, position: Absolute) -> Transformer:
     return model
 
 
-def reordered(model: Transformer, p: object) -> Transformer:
+def reordered(model: Transformer, p: Permutation) -> Transformer:
     """The compiled Transformer for inputs in the order p: Ĥ~(x∘p) = Ĥ(x), as Prop. 6.2 asks.
 
     Outputs stay where they are. This is possible because in a compiled model the query counts by
@@ -117,25 +119,34 @@ def reordered(model: Transformer, p: object) -> Transformer:
     return made
 
 
-def relabelled(model: Transformer, p: object) -> Transformer:
+def relabelled(model: Encoded, p: Permutation) -> Encoded:
     """A Transformer for inputs and outputs in the order p: Ĥ~(x∘p) = Ĥ(x)∘p, for any weights.
 
     With learned positions e~(j) = e(p(j)) is all. With the shift of Eq. 7, f̂ is preceded by the
     piecewise-linear map that moves the interval of j to that of p(j): one more hidden layer with
     2τ - 1 units, whose slopes in the gaps grow with the jumps of p.
 
+    Relative positions are a function of t - s, and remain one only where p(t) - p(s) depends on
+    t - s: where p changes nothing, or reverses time. For reversed time rotary positions are turned
+    the other way round, by another sign of the second coordinate of each pair in W_Q and W_K. ALiBi
+    counts |t - s|, so that a model is its own twin.
+
     Args:
-        model: A Transformer with learned positions or the shift, made for sequences of its length.
+        model: A Transformer with learned positions or the shift, made for sequences of its length,
+            or with relative positions.
         p: The permutation.
 
     Returns:
         A copy.
 
     Raises:
-        InputError: If its encoding is another one.
+        InputError: If it has another encoding, or p is neither the reversal nor the identity for
+            relative positions.
 
     """
     made = copy.deepcopy(model)
+    if isinstance(made, RelativeTransformer):
+        return _backwards(made, as_permutation(p, None))
     position = made.position
     if isinstance(position, LearnedPosition):
         order = as_permutation(p, position.e.shape[0])
@@ -144,7 +155,7 @@ def relabelled(model: Transformer, p: object) -> Transformer:
         return made
     if not isinstance(position, IntervalShift):
         raise InputError(
-            "only learned positions and the shift of Eq. 7 can be relabelled",
+            "only learned positions, the shift of Eq. 7 and relative positions can be relabelled",
             type(position).__name__,
             'Use position="learned" or "shift".',
         )
@@ -157,6 +168,22 @@ def relabelled(model: Transformer, p: object) -> Transformer:
     before = interpolant(knots(intervals, units), moved, units).to(made.W_Q.weight.dtype)
     made.f_hat = nn.Sequential(before, made.f_hat)
     return made
+
+
+def _backwards(model: RelativeTransformer, p: tuple[int, ...]) -> RelativeTransformer:
+    """The model itself, changed for the order p."""
+    identity = tuple(range(len(p)))
+    if p not in (identity, identity[::-1]):
+        raise InputError(
+            "relative positions can be relabelled for the reversal of time only",
+            p,
+            "Pass the positions in falling order.",
+        )
+    if p != identity and model.relative == "rotary":
+        with torch.no_grad():
+            for each in (model.W_Q, model.W_K):
+                each.weight[model.m_h // 2 :].neg_()
+    return model
 
 
 def _required(target: LinearTarget) -> Float64[np.ndarray, "length length"]:

@@ -6,7 +6,7 @@ from functools import partial
 import conclusions
 import pytest
 
-from attnrate.experiments.contract import Done, to_plain
+from attnrate.experiments.contract import Done
 from attnrate.experiments.kits.encodings import (
     ABSOLUTE,
     ENCODINGS,
@@ -22,13 +22,11 @@ from attnrate.experiments.kits.encodings import (
     Trained,
     TrainedOutcome,
     model_of,
-    order_of,
     target_of,
     width_of,
 )
 from attnrate.experiments.paper import positions as experiment
 from attnrate.experiments.paper.positions import group, steepest
-from attnrate.experiments.run import run_job
 from attnrate.models.build import build_model
 
 concluded = partial(conclusions.concluded, experiment.EXPERIMENT)
@@ -41,7 +39,7 @@ MADE = {"original": (0.01, 0.005), "swapped": (0.05, 0.005), "moved": (0.06, 0.0
 
 def exact(found=FOUND, gap=1e-15, error=1e-25, floors=MADE):
     return [
-        Done(Symmetries(models=1), SymmetriesOutcome(ENCODINGS, found, (gap, gap))),
+        Done(Symmetries(models=1), SymmetriesOutcome(ENCODINGS, found, (gap, gap, gap))),
         *(
             Done(
                 Compiled(task=task, order=order, sequences=1),
@@ -210,23 +208,3 @@ def test_figures_and_tables_have_every_encoding_and_few_columns():
 def test_the_slope_of_the_shift_is_the_largest_jump_between_neighbours():
     # Table 1's order jumps from 31 to 0: 62 intervals' ends apart, and one more
     assert (steepest("original"), steepest("moved"), steepest("swapped")) == (1, 63, 43)
-    assert order_of("moved", 12) == [10, 11, *range(10)]
-
-
-def test_a_fit_runs_as_in_a_worker_and_knows_its_rank():
-    recipe = {"name": "strong", "lr": 0.01, "steps": 2, "batch": 4, "first_batch": 4}
-    job = Trained(encoding="rotary", task="spectral", order="moved", width=4, recipe=recipe)
-    found = run_job(job.settings)
-    assert 1 <= found["rank"] <= 16
-    assert found["parameters"] > 0
-    assert found["error"] > 0
-
-
-def test_exact_jobs_run_as_in_a_worker():
-    found = run_job(Symmetries(models=1).settings)
-    assert tuple(tuple(map(tuple, each)) for each in found["found"]) == FOUND
-    assert max(found["relabelled"]) < 1e-12
-    job = Floors(task="spectral", order="moved", sequences=50)
-    outcome = job.run()
-    assert 0 < outcome.reversal < outcome.every
-    assert to_plain(outcome) == {key: run_job(job.settings)[key] for key in to_plain(outcome)}

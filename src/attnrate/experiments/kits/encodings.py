@@ -19,7 +19,7 @@ from attnrate.experiments.kits import cells, fits
 from attnrate.experiments.kits.spectral import Settings
 from attnrate.fitting.fit import fit, initial
 from attnrate.fitting.recipe import recipe_of
-from attnrate.models import RelativeTransformer, Transformer, nearest_size
+from attnrate.models import nearest_size
 from attnrate.models.build import build_model
 from attnrate.settings import Settings as AnySettings
 from attnrate.spectra.measures import rank_of
@@ -28,7 +28,13 @@ from attnrate.targets import LinearTarget, Target
 from attnrate.targets.alter import move_to_end, swap_ends
 from attnrate.targets.build import build_target
 from attnrate.theory.check import ROUNDING
-from attnrate.theory.positioned import Absolute, compile_linear, relabelled, reordered
+from attnrate.theory.positioned import (
+    Absolute,
+    Encoded,
+    compile_linear,
+    relabelled,
+    reordered,
+)
 from attnrate.theory.symmetry import Symmetry, reordered_floor, symmetric_floor, symmetries
 
 Tensor = torch.Tensor
@@ -100,7 +106,7 @@ def width_of(encoding: Encoding, task: Task) -> int:
 
     def count(made: Encoding, width: int) -> int:
         model = build_model(model_of(made, width), target)
-        assert isinstance(model, Transformer | RelativeTransformer)
+        assert isinstance(model, Encoded)
         return model.parameter_count()
 
     with torch.device("meta"):
@@ -112,7 +118,8 @@ class SymmetriesOutcome(contract.Outcome):
     """All permutations of TRIED positions that a random model of each encoding commutes with.
 
     `relabelled` are the largest differences between a model whose positions are relabelled, on
-    permuted inputs, and the permuted outputs of the original, relative to the largest output.
+    permuted inputs, and the permuted outputs of the original, relative to the largest output:
+    learned positions and the shift for the orders of Tables 1 and 2, rotary ones for the reversal.
     """
 
     encodings: tuple[Encoding, ...]
@@ -131,9 +138,13 @@ class Symmetries(contract.Work, work="positions.symmetries", trains=False):
             sorted(set.intersection(*(self._symmetries(one, i) for i in range(self.models))))
             for one in ENCODINGS
         ]
+        reversal = tuple(reversed(range(cells.LENGTH)))
         gaps = [
-            max(self._relabelled(one, order) for order in ("swapped", "moved"))
-            for one in ("learned", "shift")
+            *(
+                max(self._gap(one, order_of(order, cells.LENGTH)) for order in ("swapped", "moved"))
+                for one in ("learned", "shift")
+            ),
+            self._gap("rotary", reversal),
         ]
         return SymmetriesOutcome(ENCODINGS, tuple(tuple(each) for each in found), tuple(gaps))
 
@@ -141,19 +152,16 @@ class Symmetries(contract.Work, work="positions.symmetries", trains=False):
         model = random_model(encoding, TRIED, self.seed + number)
         return set(symmetries(model, TRIED, ROUNDING, _SEED + self.seed))
 
-    def _relabelled(self, encoding: Encoding, order: Order) -> float:
-        """The gap of one relabelled model."""
-        length = cells.LENGTH
-        model, p = random_model(encoding, length, self.seed), order_of(order, length)
-        assert isinstance(model, Transformer)
+    def _gap(self, encoding: Encoding, order: Sequence[int]) -> float:
+        """How far the twin of a random model is from it, for one order of inputs and outputs."""
+        model, p = random_model(encoding, cells.LENGTH, self.seed), list(order)
         x = target_of("table2", "original").sample(64, _SEED + self.seed)
         with torch.no_grad():
-            y = model(x)
-            gap = relabelled(model, p)(x[:, p]) - y[:, p]
-        return float(gap.abs().max() / y.abs().max())
+            y, twin = model(x), relabelled(model, p)
+            return float((twin(x[:, p]) - y[:, p]).abs().max() / y.abs().max())
 
 
-def random_model(encoding: Encoding, length: int, seed: int) -> nn.Module:
+def random_model(encoding: Encoding, length: int, seed: int) -> Encoded:
     """A model with random weights in float64, for sequences of one length.
 
     Weights of logits are large, so that the attention is far from uniform, and ALiBi has a slope
@@ -161,7 +169,7 @@ def random_model(encoding: Encoding, length: int, seed: int) -> nn.Module:
     """
     target = build_target({**TARGETS["table2"], "length": length})
     model = initial(lambda: build_model(model_of(encoding, 16), target), seed).double()
-    assert isinstance(model, Transformer | RelativeTransformer)
+    assert isinstance(model, Encoded)
     with torch.no_grad():
         model.W_Q.weight.mul_(8.0)
         if encoding == "alibi":
@@ -216,7 +224,7 @@ def _share(model: nn.Module, target: Target, x: Tensor) -> float:
 
 def spectrum(model: nn.Module, x: Tensor) -> np.ndarray:
     """The singular values of the logits of each sequence, without what softmax cannot see."""
-    assert isinstance(model, Transformer | RelativeTransformer)
+    assert isinstance(model, Encoded)
     with torch.no_grad():
         logits = model.logits(x)
         values: np.ndarray = torch.linalg.svdvals(logits - logits.mean(-1, keepdim=True)).numpy()
