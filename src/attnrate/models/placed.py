@@ -53,7 +53,7 @@ class PlacedSeq2Seq(Seq2Seq):
             start = 0.5**0.5 * torch.randn(settings.longest, settings.width)
             self.table = nn.Parameter(start)
 
-    def placed_source(
+    def _placed_source(
         self, source: Int[Tensor, "batch S"]
     ) -> tuple[Int[Tensor, "batch S"], Float[Tensor, "batch S width"]]:
         """The source as it is, and its tokens with the positions of their altered places."""

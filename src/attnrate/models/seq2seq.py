@@ -147,18 +147,11 @@ class Seq2Seq(WordTranslator):
             The tokens after the encoder, and which of them are no padding; None for all.
 
         """
-        source, x = self.placed_source(source)
+        source, x = self._placed_source(source)
         kept = self._kept(source)
         for layer in self.encoder_layers:
             x = layer(x, Padding(kept, kept))
         return self.encoder_norm(x), kept
-
-    def placed_source(
-        self, source: Int[Tensor, "batch S"]
-    ) -> tuple[Int[Tensor, "batch S"], Float[Tensor, "batch S width"]]:
-        """The source in the order in which the encoder reads it, and its tokens with positions."""
-        source, _ = self.in_order(source)
-        return source, self._placed(source)
 
     def states(
         self, source: Int[Tensor, "batch S"], target: Int[Tensor, "batch T"]
@@ -233,6 +226,13 @@ class Seq2Seq(WordTranslator):
         """Which tokens are no padding; None for all."""
         kept = tokens != self.specials.pad
         return None if bool(kept.all()) else kept
+
+    def _placed_source(
+        self, source: Int[Tensor, "batch S"]
+    ) -> tuple[Int[Tensor, "batch S"], Float[Tensor, "batch S width"]]:
+        """The source in the order in which the encoder reads it, and its tokens with positions."""
+        source, _ = self.in_order(source)
+        return source, self._placed(source)
 
     def _placed(self, tokens: Int[Tensor, "batch S"]) -> Float[Tensor, "batch S width"]:
         placed: Tensor = self.drop(self.embedded(tokens) + self.positions[: tokens.shape[1]])
