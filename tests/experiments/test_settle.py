@@ -100,6 +100,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]
     def make(**cases: tuple[float, float]) -> Path:
         known = experiment(**cases)
         monkeypatch.setattr(run, "load", lambda name: known if name == NAME else load(name))
+        monkeypatch.setattr(run, "all_names", lambda: (NAME,))  # the others take time to plan
         return run_experiments([NAME], "quick", tmp_path / "out", workers=1, progress=False)
 
     return make

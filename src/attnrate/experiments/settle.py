@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from attnrate.errors import InputError
-from attnrate.experiments.contract import Preset
 from attnrate.experiments.replicas import cells_of
 from attnrate.experiments.run import (
     STORE,
     Planned,
     conclude_experiments,
+    conclude_folder,
     in_turns,
     open_folder,
     planned,
@@ -125,8 +125,7 @@ def settle_experiments(
             if told and one.claim.name not in failed:
                 told.looked(opened[one.claim.name])
     if looked:
-        for _ in conclude_experiments(desk.plans, desk.preset, desk.place):
-            pass
+        desk.conclude()
     return tuple(_ended(one, failed, looked) for one in opened.values())
 
 
@@ -172,11 +171,6 @@ class _Desk:
     surveys: Mapping[str, Survey]
     settled: tuple[Settling, ...]
 
-    @property
-    def preset(self) -> Preset:
-        """The preset of the folder."""
-        return open_folder(self.place)[1]
-
     @classmethod
     def of(cls, names: tuple[str, ...], folder: Path) -> "_Desk":
         """The experiments that have results in the folder; InputError if none has."""
@@ -212,6 +206,13 @@ class _Desk:
         """The open claims of some experiments, by name."""
         found = [one for plan in plans for one in self.surveys[plan.experiment.name].open()]
         return {one.claim.name: one for one in found}
+
+    def conclude(self) -> None:
+        """Write the records anew."""
+        if not (self.place / "records").exists():  # then those of the other experiments are due too
+            conclude_folder(self.place)
+        for _ in conclude_experiments(self.plans, open_folder(self.place)[1], self.place):
+            pass
 
     def begin(self, chosen: Sequence[Open]) -> "_Desk":
         """Write down that these looks are begun."""
