@@ -153,9 +153,9 @@ def test_attention_needs_two_matrices_of_scores_and_three_in_training(heads):
     found = [cost_of(transformer(heads=heads), length) for length in lengths]
     for kind, matrices in (("inference_bytes", 2), ("training_bytes", 3)):
         one, two, four = (getattr(each, kind) for each in found)
-        # the third difference of a τ² + b τ + c over τ, 2τ, 4τ
-        square = (four - 3 * two + 2 * one) / (3 * lengths[0] ** 2)
-        assert square * 2 == pytest.approx(2 * 4 * matrices * heads, rel=1e-3)
+        # of a τ² + b τ + c at τ, 2τ and 4τ this leaves 6 a τ²
+        square = (four - 3 * two + 2 * one) / (6 * lengths[0] ** 2)
+        assert square == pytest.approx(4 * matrices * heads, rel=1e-3)
 
 
 def test_counts_are_the_same_again_and_leave_no_gradients():

@@ -39,10 +39,10 @@ class Ledger(TorchDispatchMode):
     """Counts operations, and the bytes of tensors that are alive, while it is switched on.
 
     Operations are those of matrix products and convolutions, two for each product that is summed,
-    and of Fourier transforms, 5/2 N log2 N for N real numbers and 5 N log2 N for complex ones. What acts on each number alone
-    (activations, exponentials, sums) is not counted. Bytes are those of tensors that were made
-    while the ledger was on, without views; memory that an operation takes and gives back by itself
-    is not seen.
+    and of Fourier transforms, 5/2 N log2 N for N real numbers and 5 N log2 N for complex ones. What
+    acts on each number alone (activations, exponentials, sums) is not counted. Bytes are those of
+    tensors that were made while the ledger was on, without views; memory that an operation takes
+    and gives back by itself is not seen.
 
     Attributes:
         operations: The number of operations.

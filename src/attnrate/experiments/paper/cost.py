@@ -37,6 +37,7 @@ from attnrate.experiments.kits.prices import (
     TASKS,
     Counted,
     Floor,
+    Price,
     Runs,
     Seconds,
     SecondsOutcome,
@@ -49,7 +50,7 @@ from attnrate.experiments.kits.prices import (
 )
 from attnrate.figures.figure import Cell, Curves, Figure, Line, Series, Table
 from attnrate.fitting.job import Sized
-from attnrate.statistics import Interval, geometric_mean
+from attnrate.statistics import geometric_mean
 
 #: Exponents within this count as those of a square or of a proportion
 CLOSE = 0.25
@@ -63,7 +64,10 @@ ROUGH, FINE = LEVELS[0], LEVELS[-1]
 
 @dataclass(frozen=True)
 class Chosen:
-    """The runs of a preset: lengths that are counted and timed, rounds, sizes and seeds of fits."""
+    """The runs of a preset: lengths that are counted and timed, rounds, and fits.
+
+    Transformers are fitted with `longer` times as many steps, because they learn order slowly.
+    """
 
     lengths: tuple[int, ...]
     timed: tuple[int, ...]
@@ -71,18 +75,28 @@ class Chosen:
     sizes: slice
     seeds: int
     steps: int
+    longer: int
 
 
 CHOSEN: Mapping[contract.Preset, Chosen] = {
-    "quick": Chosen((16, 32, 64, 256, *LAST), (64, 1024), 3, slice(1, 4, 2), 1, 250),
+    "quick": Chosen((16, 32, 64, 256, *LAST), (64, 512), 3, slice(1, 2), 1, 140, 3),
     "paper": Chosen(
-        tuple(2**power for power in range(4, 13)), (16, 64, 256, *LAST), 9, slice(None), 5, 1000
+        tuple(2**power for power in range(4, 13)), (16, 64, 256, *LAST), 9, slice(None), 5, 1000, 2
     ),
 }
 
 
-#: Seconds of counting per token of recurrent models, of a timed round per token, of a step of a fit
-_COUNTING, _ROUND, _STEP = 1.2e-3, 7e-4, 5.5e-3
+#: Seconds of counting per token, of models that take a step for each; of a timed round per token;
+#: of a step of a fit
+_COUNTING: Mapping[str, float] = {"RNN": 4.7e-4, "GRU": 1.4e-3}
+_ROUND = 7e-4
+_STEP: Mapping[str, float] = {
+    PIVOT: 6e-3,
+    "linear RNN": 2.2e-3,
+    "GRU": 6e-3,
+    "state space": 5e-3,
+    "convolution": 5e-3,
+}
 
 
 def plan(preset: contract.Preset) -> contract.Plan:
@@ -91,7 +105,7 @@ def plan(preset: contract.Preset) -> contract.Plan:
     counted: contract.Plan = [
         Sized(
             Counted(name=name, model=given, length=length),
-            0.02 + length * (_COUNTING if name in ("RNN", "GRU") else 1e-4),
+            0.02 + length * _COUNTING.get(name, 2e-4),
         )
         for name, given in models().items()
         for length in chosen.lengths
@@ -104,18 +118,20 @@ def plan(preset: contract.Preset) -> contract.Plan:
         for length in chosen.timed
     ]
     floors: contract.Plan = [Sized(Floor(task=task), 0.3) for task in TASKS]
-    recipe = {"lr": 0.01, "steps": chosen.steps, "batch": 32}
     fitted: contract.Plan = [
-        Sized(
-            Trained(task=task, name=name, size=size, recipe=recipe, seed=seed),
-            0.3 + _STEP * chosen.steps,
-        )
+        _fit(task, name, size, chosen.steps * (chosen.longer if name == PIVOT else 1), seed)
         for seed in range(chosen.seeds)
         for task in TASKS
         for name in entrants(task)
         for size in SIZES[name][2][chosen.sizes]
     ]
     return [*counted, *timed, *floors, Sized(Written(sequences=4096), 0.1), *fitted]
+
+
+def _fit(task: str, name: str, size: int, steps: int, seed: int) -> Sized[Trained]:
+    recipe = {"lr": 0.01, "steps": steps, "batch": 32}
+    job = Trained(task=task, name=name, size=size, recipe=recipe, seed=seed)
+    return Sized(job, 0.3 + _STEP[name] * steps)
 
 
 def conclude(results: contract.Results) -> contract.Conclusion:
@@ -134,7 +150,6 @@ def conclude(results: contract.Results) -> contract.Conclusion:
 
 _claim = partial(claim_of, "cost")
 _OURS = "our question; sec. 1"
-_NOTHING = Interval(math.nan, math.nan, math.nan, 0)
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:
@@ -255,7 +270,6 @@ def _linear(runs: Runs) -> Claim:
     own = written.operations if written and written.error <= FINE else math.inf
     cheaper = any(price.high < own for price in rivals.values())
     least = min(price.low for price in rivals.values())
-    said = {name: str(price) for name, price in rivals.items()}
     exact = f"error {written.error:.1g}, {own:,.0f} operations" if written else "not run"
     value = least / own if begun and math.isfinite(least) and math.isfinite(own) else None
     return _claim(
@@ -265,7 +279,7 @@ def _linear(runs: Runs) -> Claim:
         "linear RNN: one unit is the target itself.",
         judge(own < least, cheaper, enough=begun and written is not None),
         f"The linear RNN of one unit, written down: {exact} for a forward pass of one sequence. "
-        f"The other models' least operations, of the sizes that were fitted: {_prices(said)}.",
+        f"The other models' least operations, of the sizes that were fitted: {_listed(rivals)}.",
         value,
     )
 
@@ -276,7 +290,7 @@ def _only(runs: Runs, name: str, task: str, where: str) -> Claim:
     reached = math.isfinite(own.high)
     # a fit that stays above the level refutes nothing, a floor below it does
     refuted = floor is not None and floor.floor + 3 * floor.floor_error <= ROUGH
-    at = {f"{level:g}": str(runs.price(task, PIVOT, level)) for level in LEVELS}
+    at = {f"{level:g}": runs.price(task, PIVOT, level) for level in LEVELS}
     fitted = bool(runs.fitted(task, PIVOT).errors)
     return _claim(
         name,
@@ -285,7 +299,7 @@ def _only(runs: Runs, name: str, task: str, where: str) -> Claim:
         "variance, and the Transformer does: no rival does at any price.",
         judge(excluded and reached, refuted, enough=floor is not None and fitted),
         f"No model that sees only the past is below {floor or 'a floor that was not run'} of the "
-        f"variance. The Transformer's operations for each error: {_prices(at)}.",
+        f"variance. The Transformer's operations for each error: {_listed(at)}.",
         floor.floor if floor else None,
     )
 
@@ -306,14 +320,13 @@ def _past(runs: Runs) -> Claim:
         f"Transformer is the cheapest to reach an error of {ROUGH:g} of the variance.",
         judge(holds, fails, enough=begun),
         "The least operations of a forward pass of one sequence, of the sizes that were fitted: "
-        f"{_prices({name: str(price) for name, price in prices.items()})}.",
+        f"{_listed(prices)}.",
         best / own.value if known else None,
     )
 
 
-def _prices(said: Mapping[str, str]) -> str:
-    """Prices in a sentence: several stand in brackets with commas of their own."""
-    return fits.listed(dict(said))
+def _listed(prices: Mapping[str, Price]) -> str:
+    return fits.listed({name: str(price) for name, price in prices.items()})
 
 
 def growth_figure(runs: Runs) -> Figure:
@@ -325,7 +338,7 @@ def growth_figure(runs: Runs) -> Figure:
         if runs.lengths:
             axis = f"{unit} of a training step"
             panels.append(_over_lengths(title, axis, drawn))
-    if len(runs.timed) > 1:
+    if len(runs.timed) > 2:
         drawn = [
             fits.line(name, [(n, min(found)) for n, found in runs.seconds(name, "training")])
             for name in NAMES
@@ -437,13 +450,16 @@ def _cheapest(runs: Runs) -> Table:
             if not runs.trained.where(task=task).errors:
                 continue
             said = [f"{name}: {price}" for name, price in ranked[:3]]
-            rows.append((task, f"{level:g}", *said, *["none"] * (3 - len(said))))
+            fastest = runs.fastest(task, level)
+            spent = "none" if fastest is None else f"{fastest[0]}: {fastest[1]} s"
+            rows.append((task, f"{level:g}", *said, *["none"] * (3 - len(said)), spent))
     return Table(
         "The cheapest models for an error",
-        ("target", "error / variance", "cheapest", "second", "third"),
+        ("target", "error / variance", "cheapest", "second", "third", "fastest to train"),
         tuple(rows),
         "The least operations of a forward pass of one sequence, of the sizes that were fitted. In "
-        "brackets: the least that may suffice and what surely suffices, by intervals over seeds.",
+        "brackets: the least that may suffice, and what surely suffices (? where no size does), by "
+        "intervals over seeds. The last column has seconds of a whole fit on a shared machine.",
     )
 
 
@@ -454,9 +470,9 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
     said = []
     if runs.lengths:
         half, stack = runs.half(PIVOT), runs.half(STACK)
-        words = [f"{name} {_count(runs, name):,}" for name in NAMES]
+        counts = {name: f"{_count(runs, name):,}" for name in NAMES}
         said.append(
-            f"Parameters: {', '.join(words)}. A Transformer takes a τ² + b τ operations: its "
+            f"Parameters: {fits.listed(counts)}. A Transformer takes a τ² + b τ operations: its "
             "networks grow with τ, attention with τ². Both parts are equal at "
             f"{half:,.0f} tokens for Eq. 5, and at {stack:,.0f} for the {STACK}. Counted are "
             "products of matrices, convolutions and Fourier transforms, for one sequence."
@@ -476,14 +492,15 @@ def paragraphs(runs: Runs) -> tuple[str, ...]:
         )
     if runs.trained:
         spent = {
-            name: geometric_mean([one.outcome.seconds for one in runs.fitted(ORIGINAL, name)])
+            name: f"{min(seconds):.2g} to {max(seconds):.2g}"
             for name in SIZES
-            if runs.fitted(ORIGINAL, name)
+            for seconds in [[one.outcome.seconds for one in runs.fitted(ORIGINAL, name)]]
+            if seconds
         }
         said.append(
             "Prices are upper bounds: a larger model, or one that is trained for longer, may reach "
             "what these do not, and a size between two that were fitted may be cheaper. Seconds "
-            f"of a fit on Table 2's target{runs.trained.steps}, over sizes and seeds: "
+            f"of a fit on Table 2's target, of all sizes and seeds{runs.trained.steps}: "
             f"{fits.listed(spent)}."
         )
     return tuple(said)
