@@ -94,7 +94,15 @@ class Interpolant(Family):
         )
 
     def share(self, region: Region) -> float:
-        """The largest m_ff^beta / n^2, by which C_FF exceeds n^2 times the bound on the error."""
+        """The largest m_ff^beta / n^2, by which C_FF exceeds n^2 times the bound on the error.
+
+        Args:
+            region: Where functions are approximated.
+
+        Returns:
+            The quotient: 1 on an interval, with d = 1.
+
+        """
         return looseness(region, self.beta)
 
     def _measured(self, g: OneVariable, a: float, b: float) -> float:
