@@ -1,7 +1,7 @@
 """The experiment memory: jobs build and run, verdicts go both ways, closed forms of its floors."""
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import conclusions
 import numpy as np
@@ -64,12 +64,17 @@ def error_of(task, name):
     return 1e-3 if name == "GRU" else 1e-5
 
 
+@cache
+def whole_of(task):
+    return variance_of(build_target(TASKS[task]))
+
+
 def trained(changes=None, seeds=3, scatter=0.05):
     """Fits of every cell; `changes` has other errors for some (task, model)."""
     changes = changes or {}
     done = []
     for task in TASKS:
-        whole = variance_of(build_target(TASKS[task]))
+        whole = whole_of(task)
         for name in (*NAMES, SMALL):
             error = changes.get((task, name), error_of(task, name)) * whole
             # seeds that scatter do so in their own ways, so that ratios do too
