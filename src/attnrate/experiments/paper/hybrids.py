@@ -511,9 +511,9 @@ def helped_figure(runs: Runs) -> Figure:
     return Figure(
         "hybrids",
         "A layer before attention",
-        "Left: at equal parameters and m_h = r, with intervals over seeds; left of the line the "
-        "layer helps. Right: errors on the mixed target. With the true filter, the compiled "
-        f"Transformer has no error at m_h = {RANK}.",
+        f"What a layer does is measured at equal parameters and m_h = {RANK}, with intervals over "
+        "seeds; left of the line it helps. On the mixed target, the true filter and the compiled "
+        f"Transformer have no error at m_h = {RANK}.",
         tuple(panels),
     )
 
@@ -578,9 +578,9 @@ def limits_figure(runs: Runs) -> Figure:
     return Figure(
         "hybrids-limits",
         "When it pays, and what it cannot do",
-        "Left: the target is mixed by (1 - λ) δ + λ θ, from small to large λ, with intervals over "
-        "random filters. Right: the best convolution of tokens that come mixed, in closed form: "
-        "the median over filters, from the least to the largest.",
+        "When it pays: the target is mixed by (1 - λ) δ + λ θ, from small to large λ, with "
+        "intervals over random filters. Undoing: the best convolution of tokens that come mixed, "
+        "in closed form, the median over filters, from the least to the largest.",
         tuple(panels),
     )
 
