@@ -114,8 +114,16 @@ def test_seeds_that_differ_and_single_seeds_leave_claims_open():
 
 
 def test_a_fit_that_diverged_decides_nothing():
-    said = verdicts([trained("mixed", "convolution", 0, None), trained("mixed", "plain", 0, 0.1)])
-    assert set(said.values()) == {"open"}
+    done = [trained("mixed", "convolution", 0, None), trained("mixed", "plain", 0, 0.1)]
+    assert set(verdicts(done).values()) == {"open"}
+    words = {one.name: one.evidence for one in concluded(done).claims}
+    assert words["hybrids-convolution"] == "The fits that this compares: diverged."
+    assert words["hybrids-order"] == "The fits that this compares: not run."
+
+
+def test_one_strength_of_mixing_does_not_say_when_it_pays():
+    done = [one for one in everything() if getattr(one.job, "strength", 1.0) == 1.0]
+    assert verdicts(done)["when"] == "open"
 
 
 def test_no_results_leave_claims_open_and_missing_images_are_said():

@@ -12,7 +12,7 @@ been seen (400 steps, rank 3, mixed and permuted targets).
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -241,6 +241,11 @@ def claims(runs: Runs) -> tuple[Claim, ...]:
     )
 
 
+def _compared(found: Interval, evidence: str) -> str:
+    """The evidence, or what became of the fits where there is nothing to compare."""
+    return evidence if found.known else f"The fits that this compares: {found.shown}."
+
+
 def _undone(runs: Runs) -> Claim:
     errors = [one.outcome.oracle[-1] for one in runs.exact]
     most = max(errors, default=math.nan)
@@ -289,8 +294,11 @@ def _hurt(runs: Runs) -> Claim:
         "Sec. 6.2",
         "Mixing the inputs makes the Transformer of Eq. 5 worse.",
         at_least(ratio, HARMS),
-        f"On Fig. 1's target with m_h = {RANK} its error, over the variance of the target, is "
-        f"{ratio.shown} times that without mixing (limit {HARMS:g}).",
+        _compared(
+            ratio,
+            f"On Fig. 1's target with m_h = {RANK} its error, over the variance of the target, is "
+            f"{ratio} times that without mixing (limit {HARMS:g}).",
+        ),
         ratio,
     )
 
@@ -302,8 +310,11 @@ def _convolution(runs: Runs) -> Claim:
         "slides, p. 8",
         "A convolution on the inputs improves the Transformer where inputs are mixed.",
         at_most(ratio, HELPS),
-        f"At equal parameters and m_h = {RANK} its error is {ratio.shown} times that without the "
-        f"layer (it helps from {HELPS:g} down).",
+        _compared(
+            ratio,
+            f"At equal parameters and m_h = {RANK} its error is {ratio} times that without the "
+            f"layer (it helps from {HELPS:g} down).",
+        ),
         ratio,
     )
 
@@ -316,8 +327,11 @@ def _head(runs: Runs) -> Claim:
         _OURS,
         f"Where inputs are mixed, m_h = 1 and a convolution do better than m_h = {RANK} alone.",
         at_most(ratio, 1.0),
-        f"The error with the convolution and m_h = 1 is {ratio.shown} times that of the "
-        f"Transformer alone with m_h = {RANK}.",
+        _compared(
+            ratio,
+            f"The error with the convolution and m_h = 1 is {ratio} times that of the "
+            f"Transformer alone with m_h = {RANK}.",
+        ),
         ratio,
     )
 
@@ -329,8 +343,11 @@ def _known(runs: Runs) -> Claim:
         _OURS,
         "The convolution that is learned is as good as the true filter.",
         at_most(ratio, HARMS),
-        f"On the mixed target its error is {ratio.shown} times that of the same Transformer behind "
-        f"the true filter, which is given and not trained (up to {HARMS:g} counts as equal).",
+        _compared(
+            ratio,
+            f"On the mixed target its error is {ratio} times that of the same Transformer behind "
+            f"the true filter, which is given and not trained (up to {HARMS:g} counts as equal).",
+        ),
         ratio,
     )
 
@@ -342,8 +359,11 @@ def _harmless(runs: Runs) -> Claim:
         _OURS,
         "Where nothing is mixed, the convolution does no harm.",
         at_most(ratio, HARMS),
-        f"On the original target its error is {ratio.shown} times that without the layer (it harms "
-        f"from {HARMS:g} up).",
+        _compared(
+            ratio,
+            f"On the original target its error is {ratio} times that without the layer (it harms "
+            f"from {HARMS:g} up).",
+        ),
         ratio,
     )
 
@@ -355,8 +375,11 @@ def _order(runs: Runs) -> Claim:
         _OURS,
         "Where the order is changed, a short convolution does not help.",
         at_least(ratio, HELPS),
-        f"With the first and the last five tokens exchanged, the error with the convolution of "
-        f"{TAPS} taps is {ratio.shown} times that without it (it helps from {HELPS:g} down).",
+        _compared(
+            ratio,
+            f"With the first and the last five tokens exchanged, the error with the convolution of "
+            f"{TAPS} taps is {ratio} times that without it (it helps from {HELPS:g} down).",
+        ),
         ratio,
     )
 
@@ -369,8 +392,11 @@ def _recurrence(runs: Runs) -> Claim:
         "Where tokens come mixed by a filter that is not of minimum phase, a linear RNN before "
         "attention learns what a convolution cannot.",
         at_most(ratio, HELPS),
-        f"At equal parameters the error behind a linear RNN is {ratio.shown} times that behind the "
-        f"convolution of {TAPS} taps (it helps from {HELPS:g} down).",
+        _compared(
+            ratio,
+            f"At equal parameters the error behind a linear RNN is {ratio} times that behind the "
+            f"convolution of {TAPS} taps (it helps from {HELPS:g} down).",
+        ),
         ratio,
     )
 
@@ -378,15 +404,19 @@ def _recurrence(runs: Runs) -> Claim:
 def _when(runs: Runs) -> Claim:
     gains = runs.gains
     missed, gained = [at for _, at, _ in gains], [gain for *_, gain in gains]
-    found = slope(missed, gained) if len(gains) > 2 else slope([], [])
+    several = len({strength for strength, *_ in gains}) > 1
+    found = slope(missed, gained) if several and len(gains) > 2 else slope([], [])
     return _claim(
         "when",
         "our question; Sec. 6.2",
         "The convolution gains more, the more of the mixed coupling is out of reach of a head on "
         "single tokens.",
         judge(found.low > 0, found.high < 0),
-        f"Over {len(gains)} pairs of filter and strength of mixing, the error without over that "
-        f"with the convolution grows like the missed share to the power {found.shown}.",
+        _compared(
+            found,
+            f"Over {len(gains)} pairs of filter and strength of mixing, the error without over "
+            f"that with the convolution grows like the missed share to the power {found}.",
+        ),
         found,
     )
 
@@ -461,7 +491,7 @@ def helped_figure(runs: Runs) -> Figure:
                 "error with the layer / without",
                 "",
                 tuple(CASES[case] for case in runs.cases),
-                tuple(_across(name, runs.cases, partial(_ratio_of, runs, name)) for name in names),
+                tuple(_across(runs, name) for name in names),
                 "log",
                 (Line("no effect", x=1.0),),
             )
@@ -481,20 +511,16 @@ def helped_figure(runs: Runs) -> Figure:
     return Figure(
         "hybrids",
         "A layer before attention",
-        "Left: at equal parameters and m_h = r, with intervals over seeds; left of the line the "
-        "layer helps. Right: errors on the mixed target. With the true filter, the compiled "
-        f"Transformer has no error at m_h = {RANK}.",
+        f"What a layer does is measured at equal parameters and m_h = {RANK}, with intervals over "
+        "seeds; left of the line it helps. On the mixed target, the true filter and the compiled "
+        f"Transformer have no error at m_h = {RANK}.",
         tuple(panels),
     )
 
 
-def _ratio_of(runs: Runs, name: Name, case: Case) -> Interval:
-    return runs.ratio(case, name)
-
-
-def _across(name: Name, cases: Sequence[Case], of: Callable[[Case], Interval]) -> Series:
+def _across(runs: Runs, name: Name) -> Series:
     """The ratios of a layer, in the rows of the cases."""
-    points = [(float(row), of(case)) for row, case in enumerate(cases)]
+    points = [(float(row), runs.ratio(case, name)) for row, case in enumerate(runs.cases)]
     return fits.curve(name, [(row, found) for row, found in points if found.known])
 
 
@@ -552,9 +578,9 @@ def limits_figure(runs: Runs) -> Figure:
     return Figure(
         "hybrids-limits",
         "When it pays, and what it cannot do",
-        "Left: the target is mixed by (1 - λ) δ + λ θ, from small to large λ, with intervals over "
-        "random filters. Right: the best convolution of tokens that come mixed, in closed form: "
-        "the median over filters, from the least to the largest.",
+        "When it pays: the target is mixed by (1 - λ) δ + λ θ, from small to large λ, with "
+        "intervals over random filters. Undoing: the best convolution of tokens that come mixed, "
+        "in closed form, the median over filters, from the least to the largest.",
         tuple(panels),
     )
 
