@@ -35,7 +35,7 @@ _COMPLEX = 4
 _FORWARD, _BACK, _WHOLE = "aten._fft_r2c", "aten._fft_c2r", "aten._fft_c2c"
 
 
-class Ledger(TorchDispatchMode):
+class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operations, and the bytes of tensors that are alive, while it is switched on.
 
     Operations are those of matrix products and convolutions, two for each product that is summed,
@@ -52,7 +52,7 @@ class Ledger(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations = self.bytes = self.peak = 0
         self._known: set[int] = set()
 
@@ -97,8 +97,8 @@ def _operations(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], mad
         # the longer side is the real one: N numbers against N/2 + 1 complex ones
         whole = made if name == _BACK else args[0]
         length = math.prod(whole.shape[axis] for axis in args[1])
-        each = 5 if name == _WHOLE else 2.5
-        return round(each * whole.numel() * math.log2(length))
+        numbers: int = whole.numel()
+        return round((5 if name == _WHOLE else 2.5) * numbers * math.log2(length))
     count = flop_registry.get(func._overloadpacket)
     if count is None:
         return 0
@@ -187,7 +187,7 @@ def state_bytes(model: SequenceModel, tokens: int) -> int:
     if isinstance(model, StateSpace):
         return 8 * model.channels * (model.state // 2)
     if isinstance(model, CausalConvolution):
-        reached = ((model.kernel - 1) * 2**layer for layer in range(model.layers))
+        reached = ((model.kernel - 1) << layer for layer in range(model.layers))
         return 4 * model.channels * sum(min(tokens, each) for each in reached)
     raise InputError(
         "nothing is known of the state of a {value}",
