@@ -37,7 +37,7 @@ class Cell:
 
 
 def with_seed(job: Job, seed: int) -> Job:
-    """The same fit or work with another seed."""
+    """Make the fit or work with another seed and all other settings unchanged."""
     if isinstance(job, Work):
         return replace(job, seed=seed)
     assert isinstance(job, Fit)

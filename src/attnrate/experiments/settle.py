@@ -72,7 +72,7 @@ class Settled:
 
 @dataclass(frozen=True)
 class Told:
-    """What is told on the way: all open claims before the first look, and each claim looked at."""
+    """Called on the way: with all open claims before the first look, and with each claim after."""
 
     begin: Callable[[Sequence[Open], int], object]
     looked: Callable[[Open], object]
