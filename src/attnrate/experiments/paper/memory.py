@@ -332,7 +332,7 @@ def _states(found: Measured) -> Claim:
         "Up to half of the sequence, a linear RNN needs exactly s+1 states for a delay by s, "
         "although C_RNN is e^s.",
         judge(worst <= EXACT and least > 0, worst > EXACT or least <= 0, enough=HALF in near),
-        f"With s+1 states, written down, the error is at most {worst:.2g} of the variance. With s "
+        f"With s+1 states, written down, the largest error is {worst:.2g} of the variance. With s "
         f"states at least {least:.3g} is lost, by the singular values of Hankel matrices. C_RNN is "
         f"{sizes or 'not computed yet'}.",
         least,
@@ -496,9 +496,9 @@ def _told(found: Measured) -> Claim:
         "On irregular steps, a trained Transformer must be told the time itself; elapsed times "
         "leave it with at least three times the error.",
         at_least(ratio, SAME),
-        f"Its error is {found.error(TIME, PIVOT).shown} of the variance if told the time, and "
-        f"{found.error(ELAPSED, PIVOT).shown} with elapsed times. Their ratio: {ratio.shown}. What "
-        f"every model loses without the times: {_floor():.3g}.",
+        f"Its share of the variance, told the time: {found.error(TIME, PIVOT).shown}; with elapsed "
+        f"times: {found.error(ELAPSED, PIVOT).shown}; ratio: {ratio.shown}. Every model loses at "
+        f"least {_floor():.3g} without the times.",
         ratio,
     )
 
