@@ -311,9 +311,9 @@ class Hoelder(Family):
     """Deep ReLU networks of width m_ff, for |g(x) - g(y)| <= lambda |x - y|^exponent.
 
     Shen, Yang & Zhang: width 16 max(d N^(1/d), N+2) and depth 11 L + 18 reach g on [0, 1]^d to
-    within 131 lambda sqrt(d)^exponent (N^2 L^2 log_3(N+2))^(-exponent/d) in L2, or less; sqrt(d) is
-    used for its power. At fixed depth beta = 2 * exponent / d (the logarithm is dropped, being
-    >= 1). For d <= 3 the width is 16 (N+2), and N = floor(m_ff/16) - 2 is at least m_ff/64 from
+    within 131 sqrt(d) lambda (N^2 L^2 log_3(N+2))^(-exponent/d) in L2. At fixed depth
+    beta = 2 * exponent / d (the logarithm is dropped, being >= 1). For d <= 3 the width is
+    16 (N+2), and N = floor(m_ff/16) - 2 is at least m_ff/64 from
     m_ff = 48 on; below, the network is a constant. So C = lambda c with
     c = max(131 sqrt(d) (64/L)^beta, 47^beta (sqrt(d)/2)^exponent), lambda that of the function
     rescaled to the unit cube: (b-a)^exponent lambda on an interval. The theorem needs a depth of at
