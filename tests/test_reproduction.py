@@ -18,7 +18,7 @@ from attnrate.experiments.contract import Conclusion
 from attnrate.experiments.record import Record
 from attnrate.experiments.run import records_in
 from attnrate.figures.figure import Curves, Figure, Series
-from attnrate.reproduction import Agreement, Reproduction, reproduce
+from attnrate.reproduction import Agreement, Reproduction, reproduce, settle
 
 
 def with_verdicts(**verdicts: str) -> Reproduction:
@@ -250,5 +250,6 @@ def test_settling_where_no_claim_is_open_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "no claim is open" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.[jh]*")} == before
+    assert str(settle(out=folder, progress=False)) == "no claim is open"
     again = attnrate("reproduce", "--settle", "--hours", "0", "--out", str(folder), "--json")
     assert json.loads(again.stdout)["claims"] == []

@@ -15,6 +15,7 @@ from attnrate.experiments.run import (
     conclude_folder,
     open_folder,
     records_in,
+    require_names,
     run_experiments,
 )
 from attnrate.experiments.settle import Ending, HoursLike, Told, settle_experiments
@@ -365,7 +366,8 @@ def settle(
     place, _ = open_folder(out)
     shown = progress or (progress is None and sys.stderr.isatty())
     told = Told(say_open, say_looked) if shown else None
-    ended = settle_experiments(tuple(names), place, hours, engine, workers, progress, told)
+    chosen = require_names("names", names)  # a default is not checked, and () stands for all
+    ended = settle_experiments(chosen, place, hours, engine, workers, progress, told)
     claims = tuple(
         SettledClaim(
             one.open.claim,
