@@ -8,7 +8,8 @@ before the compiled Transformer, and the share of a token that no causal filter 
 CIFAR-10 a ViT with a convolutional stem is compared with one whose patches are embedded linearly.
 
 The rules were written before any run of the presets, after eight single fits of another size had
-been seen (400 steps, rank 3, mixed and permuted targets).
+been seen (400 steps, rank 3, mixed and permuted targets). One was changed after quick runs: `when`
+needs more than a single strength of mixing to be decided.
 """
 
 import math
