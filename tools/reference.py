@@ -146,7 +146,9 @@ def _value(default: Any, function: griffe.Object) -> Any:
     """The value of a default that is a constant of the module, else the default itself."""
     if isinstance(default, griffe.ExprName) and default.name.isupper():
         constant = function.module.members.get(default.name)
-        if constant is not None and constant.is_attribute and isinstance(constant.value, str):
+        # a constant of another module is not loaded yet, and stays its name
+        known = constant is not None and not constant.is_alias and constant.is_attribute
+        if known and isinstance(constant.value, str):
             return constant.value
     return default
 

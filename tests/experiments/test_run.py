@@ -158,8 +158,12 @@ def test_the_plans_keep_to_the_time_that_is_promised_on_two_cores() -> None:
     assert planned("quick", names()) / 2 < 9 * 60
     real = ("fig2", "fig3", "table1-cifar", "table1-translation", "translation-order")
     assert planned("paper", real) / 2 < 10 * 3600
-    # docs/reproduction.md promises 9 hours, which it took on shared cores; costs are of quiet ones
-    assert planned("paper", [name for name in names() if name not in real]) / 2 < 6 * 3600
+    # docs/reproduction.md promises 9 hours, which the first took on shared cores, and 2.5 for those
+    # that are newer; costs are of quiet ones
+    new = ("rank-one", "positions", "memory", "cost", "hybrids")
+    first = [name for name in names() if name not in (*real, *new)]
+    assert planned("paper", first) / 2 < 6 * 3600
+    assert planned("paper", new) / 2 < 3 * 3600
 
 
 def test_parts_of_a_figure_stand_for_the_figure() -> None:

@@ -175,7 +175,7 @@ def sentences(
 
     Examples:
         >>> ar.sentences("all", tests=100)
-        88,609 training and 100 test pairs, 8,000 tokens
+        88,... training and 100 test pairs, 8,000 tokens
 
     """
     require_installed("sacrebleu", "score translations", "BLEU")

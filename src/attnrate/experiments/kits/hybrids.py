@@ -1,6 +1,6 @@
 """Jobs of `hybrids`: targets whose inputs are mixed or reordered, models, fits and exact answers.
 
-Two kinds of mixing are told apart. In a *mixed target* H~(x) = H(θ∗x), the paper's, the filter is
+Two kinds of mixing are kept apart. In a *mixed target* H~(x) = H(θ∗x), the paper's, the filter is
 part of the target, and applying θ to the inputs gives H. Where *tokens come mixed*, z = θ∗x and
 H~(z) = H(x), the filter has to be undone. Every seed has filters of its own.
 """
@@ -56,7 +56,7 @@ def uniform_filter(seed: int) -> tuple[float, ...]:
 
 
 def rooted_filter(seed: int, stable: bool) -> tuple[float, ...]:
-    """A filter with two pairs of random roots, of which the unstable one has a pair outside.
+    """A filter with two pairs of random roots, one pair outside if it is unstable.
 
     Moduli are uniform on _MODULI and angles on (0, π); the pair outside has reciprocal moduli. The
     stable and the unstable filter of a seed have the same power spectrum up to a factor, so that no

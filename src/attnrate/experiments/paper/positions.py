@@ -109,7 +109,6 @@ class Way:
 WAYS: Mapping[contract.Preset, Mapping[Task, Way]] = {
     "quick": {
         "table2": Way(0.005, 300, 3.4, ("original", "swapped"), ENCODINGS[:2] + ENCODINGS[4:], 1),
-        "spectral": Way(0.02, 250, 2.0, ("original", "moved"), ("learned", "rotary"), 1),
     },
     "paper": {
         "table2": Way(0.005, 2400, 24.0, ("original", "swapped", "moved"), ENCODINGS, 5),

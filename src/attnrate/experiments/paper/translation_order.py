@@ -83,7 +83,7 @@ _SECONDS, _SECONDS_ONE = 385.0, 135.0
 
 
 class TwinsOutcome(contract.Outcome):
-    """How much trained twins differ, and what a place tells of a position.
+    """How much trained twins differ, and what a place says about a position.
 
     `permuted`, `one_length` and `moved` compare learned positions in the original order with the
     best relabelled table under one permutation, in Table 1's order on sentences of one length, and
