@@ -71,8 +71,8 @@ def test_what_a_filter_of_two_terms_leaves_is_known_in_closed_form(r):
 @given(FILTERS)
 def test_what_convolutions_leave_falls_to_what_none_recovers(theta):
     left = [left_by_taps(theta, taps) for taps in (1, 2, 4, 8, 64)]
-    # squares of rounding errors are no fall
-    assert all(after <= before + 1e-20 for before, after in pairwise(left))
+    # beside rounding: of a share, and of squares of errors where nothing is left
+    assert all(after <= before * (1 + 1e-12) + 1e-20 for before, after in pairwise(left))
     assert left[-1] >= unrecoverable(theta) - 1e-9
     gap = min(abs(np.abs(roots(theta)) - 1), default=1.0)
     if gap > 0.2:

@@ -7,7 +7,6 @@ not stop the others. `run_job` is what a worker calls.
 
 import os
 import traceback
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Annotated, Any, cast, get_args, get_type_hints
 from attnrate.errors import InputError, hint, require_choice
 from attnrate.experiments import experiments, load
 from attnrate.experiments import names as all_names
+from attnrate.experiments.begun import begun_in
 from attnrate.experiments.contract import (
     MADE_BY,
     MISSING,
@@ -220,7 +220,8 @@ def conclude_folder(folder: str | os.PathLike[str]) -> Path:
     with Store(place / STORE) as kept:
         done = kept.finished_keys()
     before = {record.name: record for record in records_in(place)}
-    ours = _with_jobs(plans, done, before.keys())
+    keys = {plan.experiment.name: {one.job.key for one in plan.jobs} for plan in plans}
+    ours = begun_in(done, keys, before.keys())
     others = [name for name, record in before.items() if record.finished and name not in ours]
     if others:
         say(f"kept as recorded, their jobs are not in {place / STORE}: {', '.join(others)}")
@@ -229,21 +230,6 @@ def conclude_folder(folder: str | os.PathLike[str]) -> Path:
     for _ in conclude_experiments(chosen if begun or others else plans, preset, place):
         pass
     return place
-
-
-def _with_jobs(plans: Sequence[Planned], done: set[str], recorded: Collection[str]) -> set[str]:
-    """The experiments of which jobs are finished.
-
-    A job that experiments share does not say that one of them was begun which has no record.
-    """
-    count = Counter(key for plan in plans for key in {one.job.key for one in plan.jobs})
-    found = set()
-    for plan in plans:
-        name, every = plan.experiment.name, {one.job.key for one in plan.jobs}
-        own = {key for key in every if count[key] == 1}
-        if (every if name in recorded or not own else own) & done:
-            found.add(name)
-    return found
 
 
 def conclude_experiments(plans: Sequence[Planned], preset: Preset, place: Path) -> Iterator[Record]:
