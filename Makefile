@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 
 help:
-	@echo "make reproduce  the paper's figures and tables with verdicts: about 10 minutes on 2 cores"
+	@echo "make reproduce  the paper's figures and tables with verdicts: about 8 minutes on 2 cores"
 	@echo "make demo       a first example: a spectrum, a bound, a compiled Transformer; draws demo.png"
 	@echo "make test       the tests"
 	@echo "make check      format, lint and types"
