@@ -42,8 +42,8 @@ def reproduce(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="quick: every experiment in small, about 10 minutes on two cores. paper: the full "
-            "grids with 5 seeds, about 9 hours. Default: quick.",
+            help="quick: every experiment in small, about 8 minutes on two cores. paper: the full "
+            "grids with 5 seeds, about 17 hours. Default: quick.",
             metavar="quick|paper",
             autocompletion=words("quick", "paper"),
         ),
